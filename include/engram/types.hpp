@@ -1,0 +1,58 @@
+// The numbers and enumerations that every module shares.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace engram {
+
+// A token id as the tokenizer gives it. Signed, so that a padding id of -1 is seen and refused.
+using TokenId = std::int32_t;
+
+// A compressed token id (0 .. compressed_size - 1), or kDead.
+using CompressedId = std::int32_t;
+
+// A position that takes no part in any n-gram: masked out (an image), or before the start.
+// Reference: deepseek-ai/DeepSeek-V4.1-Flash inference/engram.py, token mask.
+inline constexpr CompressedId kDead = -1;
+
+// The rolling XOR of one n-gram before any modulo, in [0, 2^63). With its layer and order it
+// decides one row for every head.
+using Key = std::uint64_t;
+
+// A table-global row index (head offset included). Signed for the same reason as TokenId.
+using RowId = std::int64_t;
+
+// The longest n-gram any layout may ask for. V4.1 uses 4; the limit bounds fixed-size state.
+inline constexpr int kOrderLimit = 8;
+
+// How one row of a table is stored. A format is declared, never guessed from a shape.
+enum class RowFormat : std::uint8_t {
+  fp8_e4m3_e8m0,  // head_dim E4M3FN codes and one E8M0 scale byte per 32 of them
+  bf16,           // head_dim bfloat16, little endian
+};
+
+// What a lookup writes for each row.
+enum class OutputFormat : std::uint8_t {
+  bf16,  // head_dim bfloat16 (u16 bit patterns)
+  f32,   // head_dim IEEE binary32
+  raw,   // the stored bytes, packed: codes then scales (264 bytes for FP8 rows of 256)
+};
+
+// What to do with a row that decodes to NaN or infinity.
+enum class NanPolicy : std::uint8_t {
+  propagate,  // decode it as the reference does
+  reject,     // fail the lookup with Code::corrupt, naming the row
+};
+
+// Where the rows live.
+enum class Tier : std::uint8_t {
+  mmap,  // the files, mapped; the page cache decides what stays
+  ram,   // a private copy in memory, in huge pages where the system gives them
+};
+
+// Called now and then during long work, always from the thread that asked for it.
+// `done` and `total` are bytes; total never changes within one piece of work.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+}  // namespace engram

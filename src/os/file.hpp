@@ -1,0 +1,73 @@
+// Files: positioned reads through one interface (the fault seam), whole-file writes, directories.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engram/status.hpp"
+
+namespace engram::os {
+
+// A file open for reading. Concurrent calls are safe.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+
+  // The size when the file was opened.
+  virtual std::uint64_t size_bytes() const = 0;
+  virtual const std::string& path() const = 0;
+
+  // Fills `out` from `offset`, or fails: Code::corrupt where the file ends first (it says how many
+  // bytes were expected and found), Code::io where the system refuses. Never a short success.
+  virtual Status read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+// Follows symbolic links. Code::not_found, Code::io; a directory is Code::invalid_argument.
+Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path);
+
+// The whole file as text; more than `size_limit_bytes` is Code::unsupported before any allocation.
+Result<std::string> read_text_file(const std::string& path, std::uint64_t size_limit_bytes);
+
+// A new file, written front to back or at chosen offsets. Not safe for concurrent calls.
+class WritableFile {
+ public:
+  // Fails with Code::invalid_argument if the path exists.
+  static Result<WritableFile> create(const std::string& path);
+  WritableFile(WritableFile&& other) noexcept;
+  WritableFile& operator=(WritableFile&&) = delete;
+  ~WritableFile();
+
+  Status append(std::span<const std::byte> bytes);
+  Status write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Sets the size; new bytes are a hole that reads as zeros.
+  Status resize(std::uint64_t size_bytes);
+  // Forces the bytes to the device and closes. Without it the destructor closes silently.
+  Status sync_and_close();
+
+ private:
+  WritableFile(int descriptor, std::string path);
+  int descriptor_;
+  std::uint64_t position_ = 0;
+  std::string path_;
+};
+
+bool is_directory(const std::string& path);
+bool is_empty_directory(const std::string& path);
+bool path_exists(const std::string& path);
+// Names of plain files (links followed) in a directory, sorted.
+Result<std::vector<std::string>> list_files(const std::string& directory);
+// A new, empty, uniquely named directory whose name begins with `prefix`.
+Result<std::string> create_unique_directory(const std::string& prefix);
+// Renames a directory onto a path that does not exist yet or is an empty directory.
+Status rename_directory(const std::string& from, const std::string& to);
+// Removes a directory and everything in it, best effort.
+void remove_tree(const std::string& path);
+// The system's directory for temporary files.
+std::string temporary_directory();
+
+}  // namespace engram::os

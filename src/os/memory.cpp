@@ -1,0 +1,157 @@
+// Address space: read-only file mappings, huge-page buffers, and how much memory is left.
+#include "os/memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace engram::os {
+namespace {
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;  // x86-64 and 4 KiB-granule arm64
+
+// The number in a one-number file such as cgroup's memory.max; nothing for "max" or no file.
+std::uint64_t read_number(const std::string& path, std::uint64_t otherwise) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? number : otherwise;
+}
+
+std::uint64_t meminfo_available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    if (words >> name >> kib && name == "MemAvailable:") return kib << 10;
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+// The limit of every cgroup (version 2) from this process up to the root, less what it uses.
+std::uint64_t cgroup_available_bytes() {
+  constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+  std::ifstream file("/proc/self/cgroup");
+  std::string group;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::/")) group = line.substr(3);
+  }
+  if (group == "/") group.clear();
+  std::uint64_t available = unknown;
+  for (;;) {
+    const std::string base = "/sys/fs/cgroup" + group;
+    const std::uint64_t limit = read_number(base + "/memory.max", unknown);
+    const std::uint64_t used = read_number(base + "/memory.current", 0);
+    if (limit != unknown) available = std::min(available, limit - std::min(limit, used));
+    // In a container the limit is on the root that the process sees, so that is asked too.
+    if (group.empty()) return available;
+    group.resize(group.find_last_of('/'));
+  }
+}
+
+}  // namespace
+
+Result<Mapping> Mapping::open_random(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return system_error(errno, "cannot open", path);
+  struct stat info {};
+  const bool known = ::fstat(descriptor, &info) == 0;
+  const auto size_bytes = static_cast<std::size_t>(info.st_size);
+  if (!known || size_bytes == 0) {
+    const int saved = errno;
+    ::close(descriptor);
+    if (!known) return system_error(saved, "cannot stat", path);
+    return make_error(Code::corrupt, "{}: truncated: the file is empty", path);
+  }
+  void* data = ::mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  const int saved = errno;
+  ::close(descriptor);
+  if (data == MAP_FAILED) return system_error(saved, "cannot map", path);
+  // Advice only: a kernel that refuses it still serves right bytes.
+  ::madvise(data, size_bytes, MADV_RANDOM);
+  return Mapping(static_cast<const std::byte*>(data), size_bytes);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes) {
+  if (size_bytes == 0) return HugeBuffer(nullptr, 0);
+  // Room to align by hand: mmap only promises 4 KiB, and an unaligned edge cannot be huge.
+  const std::size_t rounded = (size_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  void* data = ::mmap(nullptr, rounded + kHugePageBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) {
+    return system_error(errno, fmt::format("cannot reserve {} bytes", rounded), "memory");
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t aligned = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  if (aligned > address) ::munmap(data, aligned - address);
+  const std::size_t tail = address + kHugePageBytes - aligned;
+  if (tail > 0) ::munmap(reinterpret_cast<void*>(aligned + rounded), tail);
+  ::madvise(reinterpret_cast<void*>(aligned), rounded, MADV_HUGEPAGE);
+  return HugeBuffer(reinterpret_cast<std::byte*>(aligned), rounded);
+}
+
+HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+HugeBuffer::~HugeBuffer() {
+  if (data_ != nullptr) ::munmap(data_, size_bytes_);
+}
+
+std::uint64_t HugeBuffer::huge_bytes() const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data_);
+  const std::uintptr_t end = begin + size_bytes_;
+  std::ifstream file("/proc/self/smaps");
+  std::uint64_t total = 0;
+  bool inside = false;  // the lines being read describe a region of this buffer
+  for (std::string line; std::getline(file, line);) {
+    std::uintptr_t from = 0;
+    std::uintptr_t to = 0;
+    std::uint64_t kib = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> from >> dash >> to && dash == '-') {
+      inside = from < end && to > begin;
+    } else if (inside && line.starts_with("AnonHugePages:")) {
+      std::istringstream(line.substr(14)) >> kib;
+      total += kib << 10;
+    }
+  }
+  return std::min<std::uint64_t>(total, size_bytes_);
+}
+
+std::uint64_t available_memory_bytes() {
+  return std::min(meminfo_available_bytes(), cgroup_available_bytes());
+}
+
+}  // namespace engram::os
