@@ -1,0 +1,267 @@
+// Opens a model directory: resolves every Engram tensor and checks it against the config.
+#include "engram/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "checkpoint/tensor_catalog.hpp"
+#include "os/file.hpp"
+
+namespace engram {
+namespace {
+
+constexpr std::uint64_t kConfigBytesMax = std::uint64_t{64} << 20;
+constexpr std::int64_t kScaleGroup = 32;  // along a table row, and both sides of a wkv tile
+
+// Official; wrappers of multimodal models; MLX.
+constexpr std::array<std::string_view, 4> kPrefixes = {"", "model.", "language_model.",
+                                                       "model.language_model."};
+// Official, Quark, vLLM, MLX.
+constexpr std::array<std::string_view, 4> kScaleNames = {"scale", "weight_scale",
+                                                         "weight_scale_inv", "scales"};
+
+bool is_fp8(std::string_view dtype) { return dtype == "F8_E4M3" || dtype == "F8_E4M3FN"; }
+
+bool is_e8m0(std::string_view dtype) {
+  return dtype == "F8_E8M0" || dtype == "F8_E8M0FNU" || dtype == "U8";
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Status check_shape(const TensorExtent& tensor, std::initializer_list<std::uint64_t> expected) {
+  if (std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end())) {
+    return {};
+  }
+  return make_error(Code::corrupt, "{}: '{}': expected shape {}, found {}", tensor.path,
+                    tensor.name, shape_text(std::span(expected.begin(), expected.size())),
+                    shape_text(tensor.shape));
+}
+
+Error wrong_dtype(const TensorExtent& tensor, std::string_view expected) {
+  const bool fnuz = tensor.dtype.find("FNUZ") != std::string::npos;
+  return make_error(Code::unsupported, "{}: '{}': expected dtype {}, found {}{}", tensor.path,
+                    tensor.name, expected, tensor.dtype,
+                    fnuz ? " (another number format, with half the value per code)" : "");
+}
+
+}  // namespace
+
+// Builds a Checkpoint step by step.
+class CheckpointReader {
+ public:
+  Status read_config(const std::string& directory) {
+    if (!os::is_directory(directory)) {
+      return make_error(Code::not_found, "{}: expected a model directory", directory);
+    }
+    checkpoint_.directory_ = directory;
+    const std::string path = directory + "/config.json";
+    const auto text = os::read_text_file(path, kConfigBytesMax);
+    if (!text) return text.error();
+    auto config = ModelConfig::from_json(*text, path);
+    if (!config) return std::move(config).error();
+    checkpoint_.config_ = *std::move(config);
+    const std::string tokenizer = directory + "/tokenizer.json";
+    if (os::path_exists(tokenizer)) checkpoint_.tokenizer_path_ = tokenizer;
+    return {};
+  }
+
+  Status open_catalog() {
+    auto catalog = TensorCatalog::open(checkpoint_.directory_);
+    if (!catalog) return std::move(catalog).error();
+    catalog_ = *std::move(catalog);
+    return {};
+  }
+
+  Status read_tables(const CheckpointOptions& options) {
+    const ModelConfig& config = checkpoint_.config_;
+    // Pad 0 will do: row counts depend on primes alone.
+    const auto spec = HashSpec::compute(config.hash_config(0));
+    if (!spec) return with_context(spec.error(), checkpoint_.directory_ + "/config.json");
+    for (std::size_t i = 0; i < config.layer_ids.size(); ++i) {
+      ENGRAM_TRY(read_table(spec->layers()[i], i, options));
+    }
+    return {};
+  }
+
+  Status read_gates() {
+    for (const std::int64_t layer_id : checkpoint_.config_.layer_ids) {
+      for (const std::string_view part : {"wkv.weight", "q_weight", "k_weight"}) {
+        const auto name = resolve(layer_id, {part});
+        if (!name && name.error().code != Code::not_found) return name.error();
+        if (!name) {
+          checkpoint_.missing_.push_back(fmt::format("layers.{}.engram.{}", layer_id, part));
+        }
+      }
+    }
+    if (!checkpoint_.missing_.empty()) return {};
+    for (const std::int64_t layer_id : checkpoint_.config_.layer_ids) {
+      ENGRAM_TRY(read_gate(layer_id));
+    }
+    return {};
+  }
+
+  Checkpoint take() { return std::move(checkpoint_); }
+
+ private:
+  // The one existing spelling of layers.L.engram.<part>, over all prefixes and parts.
+  Result<std::string> resolve(std::int64_t layer_id, std::vector<std::string_view> parts) const {
+    std::vector<std::string> found;
+    for (const std::string_view prefix : kPrefixes) {
+      for (const std::string_view part : parts) {
+        std::string name = fmt::format("{}layers.{}.engram.{}", prefix, layer_id, part);
+        if (catalog_.contains(name)) found.push_back(std::move(name));
+      }
+    }
+    if (found.size() == 1) return found.front();
+    if (found.empty()) {
+      return make_error(Code::not_found, "{}: no tensor 'layers.{}.engram.{}' (with any prefix)",
+                        checkpoint_.directory_, layer_id, parts.front());
+    }
+    return make_error(Code::corrupt, "{}: one tensor under two names: {}", checkpoint_.directory_,
+                      fmt::join(found, ", "));
+  }
+
+  Result<TensorExtent> find(std::int64_t layer_id, std::string_view part) {
+    const auto name = resolve(layer_id, {part});
+    if (!name) return name.error();
+    return catalog_.find(*name);
+  }
+
+  // The scale of layers.L.engram.<module>, under any of its names.
+  Result<TensorExtent> find_scale(std::int64_t layer_id, std::string_view module) {
+    std::vector<std::string> spellings;
+    for (const std::string_view scale : kScaleNames) {
+      spellings.push_back(fmt::format("{}.{}", module, scale));
+    }
+    const auto name = resolve(layer_id, {spellings.begin(), spellings.end()});
+    if (!name) return name.error();
+    auto tensor = catalog_.find(*name);
+    if (tensor && !is_e8m0(tensor->dtype)) return wrong_dtype(*tensor, "F8_E8M0 or U8");
+    return tensor;
+  }
+
+  Status read_table(const LayerHash& hash, std::size_t index, const CheckpointOptions& options) {
+    const ModelConfig& config = checkpoint_.config_;
+    auto weight = find(hash.layer_id, "embed.weight");
+    if (!weight) return std::move(weight).error();
+    if (weight->shape.size() != 2) {
+      return make_error(Code::corrupt, "{}: '{}': expected two dimensions, found {}", weight->path,
+                        weight->name, shape_text(weight->shape));
+    }
+    TableSource table;
+    table.layer_id = hash.layer_id;
+    table.head_dim = config.head_dim;
+    table.row_count = weight->shape[0];
+    ENGRAM_TRY(check_row_count(hash, index, *weight, options));
+    if (is_fp8(weight->dtype)) {
+      ENGRAM_TRY(
+          check_shape(*weight, {table.row_count, static_cast<std::uint64_t>(config.head_dim)}));
+      if (config.head_dim % kScaleGroup != 0) {
+        return make_error(Code::unsupported, "engram_head_dim {}: FP8 rows need a multiple of 32",
+                          config.head_dim);
+      }
+      auto scale = find_scale(hash.layer_id, "embed");
+      if (!scale) return std::move(scale).error();
+      ENGRAM_TRY(check_shape(
+          *scale, {table.row_count, static_cast<std::uint64_t>(config.head_dim / kScaleGroup)}));
+      table.scale = *std::move(scale);
+    } else if (weight->dtype == "BF16") {
+      ENGRAM_TRY(
+          check_shape(*weight, {table.row_count, static_cast<std::uint64_t>(config.head_dim)}));
+      table.format = RowFormat::bf16;
+    } else {
+      return wrong_dtype(*weight, "F8_E4M3 or BF16");
+    }
+    table.weight = *std::move(weight);
+    checkpoint_.tables_.push_back(std::move(table));
+    return {};
+  }
+
+  // Three numbers must agree: the tensor's rows, the sum of the primes, and the config's count.
+  Status check_row_count(const LayerHash& hash, std::size_t index, const TensorExtent& weight,
+                         const CheckpointOptions& options) const {
+    const std::uint64_t rows = weight.shape[0];
+    const auto& declared = checkpoint_.config_.num_embeddings;
+    if (!declared.empty() && static_cast<std::uint64_t>(declared[index]) != rows) {
+      return make_error(
+          Code::corrupt,
+          "{}: '{}': engram_num_embeddings says {} rows for layer {}, the tensor has {}",
+          weight.path, weight.name, declared[index], hash.layer_id, rows);
+    }
+    if (rows < hash.row_count) {
+      std::size_t column = hash.primes.size() - 1;
+      while (column > 0 && hash.offsets[column] >= rows) --column;
+      return make_error(Code::corrupt,
+                        "{}: '{}': column {} needs rows {}..{}, the table has {} (layer {}, primes "
+                        "from engram_vocab_size {})",
+                        weight.path, weight.name, column, hash.offsets[column],
+                        hash.offsets[column] + hash.primes[column] - 1, rows, hash.layer_id,
+                        checkpoint_.config_.engram_vocab_size);
+    }
+    if (rows > hash.row_count && !options.allow_spare_rows) {
+      return make_error(
+          Code::corrupt,
+          "{}: '{}': the primes from engram_vocab_size {} add up to {} rows, the table "
+          "has {}: the geometry in config.json is not this table's",
+          weight.path, weight.name, checkpoint_.config_.engram_vocab_size, hash.row_count, rows);
+    }
+    return {};
+  }
+
+  Status read_gate(std::int64_t layer_id) {
+    const ModelConfig& config = checkpoint_.config_;
+    const auto outputs = static_cast<std::uint64_t>((config.copies + 1) * config.hidden_dim);
+    const auto inputs = static_cast<std::uint64_t>(config.embedding_dim());
+    const auto copies = static_cast<std::uint64_t>(config.copies);
+    const auto hidden = static_cast<std::uint64_t>(config.hidden_dim);
+    auto wkv = find(layer_id, "wkv.weight");
+    if (!wkv) return std::move(wkv).error();
+    ENGRAM_TRY(check_shape(*wkv, {outputs, inputs}));
+    GateSource gate;
+    gate.layer_id = layer_id;
+    if (is_fp8(wkv->dtype)) {
+      auto scale = find_scale(layer_id, "wkv");
+      if (!scale) return std::move(scale).error();
+      const auto tiles = [](std::uint64_t size) { return (size + kScaleGroup - 1) / kScaleGroup; };
+      ENGRAM_TRY(check_shape(*scale, {tiles(outputs), tiles(inputs)}));
+      gate.wkv_scale = *std::move(scale);
+    } else if (wkv->dtype != "BF16") {
+      return wrong_dtype(*wkv, "F8_E4M3 or BF16");
+    }
+    gate.wkv = *std::move(wkv);
+    for (auto [part, place] :
+         {std::pair{"q_weight", &gate.q_weight}, {"k_weight", &gate.k_weight}}) {
+      auto tensor = find(layer_id, part);
+      if (!tensor) return std::move(tensor).error();
+      if (tensor->dtype != "BF16") return wrong_dtype(*tensor, "BF16");
+      ENGRAM_TRY(check_shape(*tensor, {copies, hidden}));
+      *place = *std::move(tensor);
+    }
+    checkpoint_.gates_.push_back(std::move(gate));
+    return {};
+  }
+
+  TensorCatalog catalog_;
+  Checkpoint checkpoint_;
+};
+
+Result<Checkpoint> Checkpoint::open_config(const std::string& directory) {
+  CheckpointReader reader;
+  ENGRAM_TRY(reader.read_config(directory));
+  return reader.take();
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& directory,
+                                    const CheckpointOptions& options) {
+  CheckpointReader reader;
+  ENGRAM_TRY(reader.read_config(directory));
+  ENGRAM_TRY(reader.open_catalog());
+  ENGRAM_TRY(reader.read_tables(options));
+  ENGRAM_TRY(reader.read_gates());
+  return reader.take();
+}
+
+}  // namespace engram
