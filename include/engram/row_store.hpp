@@ -1,0 +1,53 @@
+// Fetches the stored bytes of rows from one tier. Knows bytes, not numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "engram/checkpoint.hpp"
+#include "engram/export.h"
+#include "engram/status.hpp"
+#include "engram/types.hpp"
+
+namespace engram {
+
+// The stored bytes of one row. Both pointers stay valid as long as the store.
+struct RowView {
+  const std::byte* codes = nullptr;   // head_dim codes (FP8) or head_dim bfloat16
+  const std::byte* scales = nullptr;  // head_dim / 32 scale bytes; null where the format has none
+};
+
+// What a store is and what it got from the system.
+struct StoreReport {
+  Tier tier = Tier::mmap;
+  std::uint64_t table_bytes = 0;  // of rows
+  std::uint64_t huge_bytes = 0;   // of them backed by huge pages when the store was opened
+};
+
+// One table in one tier. Immutable: any number of threads may fetch at once with distinct views.
+class ENGRAM_API RowStore {
+ public:
+  virtual ~RowStore() = default;
+
+  virtual const TableSource& source() const = 0;
+  virtual StoreReport report() const = 0;
+
+  // rows [count] -> views [count]. An error fails the whole call and leaves views unspecified;
+  // never a zero row in place of a failed one. Code::out_of_range names the row.
+  virtual Status fetch(std::span<const RowId> rows, std::span<RowView> views) const = 0;
+};
+
+struct StoreOptions {
+  Tier tier = Tier::mmap;
+  int threads = 1;    // that load a `ram` table
+  Progress progress;  // bytes loaded; `mmap` never calls it
+};
+
+// Opens one table. Code::corrupt where a file is not as its header was read; Code::out_of_memory,
+// before anything is loaded, where a `ram` table does not fit the machine or its cgroup.
+ENGRAM_API Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
+                                                            const StoreOptions& options);
+
+}  // namespace engram

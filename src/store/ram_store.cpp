@@ -1,0 +1,150 @@
+// Tier ram: a private copy of the table, codes and scales interleaved, in huge pages.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/parallel.hpp"
+#include "os/file.hpp"
+#include "os/memory.hpp"
+#include "store/tiers.hpp"
+
+namespace engram {
+namespace {
+
+// Rows read at once: about 8 MiB, long enough for sequential speed, short enough for progress.
+constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
+// Left to the rest of the process when a table is judged to fit.
+constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
+
+class RamStore final : public RowStore {
+ public:
+  RamStore(TableSource source, os::HugeBuffer rows, std::uint64_t huge_bytes)
+      : source_(std::move(source)),
+        shape_(row_shape(source_)),
+        rows_(std::move(rows)),
+        huge_bytes_(huge_bytes) {}
+
+  const TableSource& source() const override { return source_; }
+
+  StoreReport report() const override {
+    return {Tier::ram, source_.row_count * shape_.row_bytes(), huge_bytes_};
+  }
+
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
+    ENGRAM_TRY(check_fetch(source_, rows, views));
+    const std::byte* base = rows_.bytes().data();
+    const std::size_t row_bytes = shape_.row_bytes();
+    const std::size_t code_bytes = shape_.code_bytes();
+    const bool has_scales = shape_.scale_bytes() != 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::byte* row = base + static_cast<std::size_t>(rows[i]) * row_bytes;
+      views[i] = {row, has_scales ? row + code_bytes : nullptr};
+    }
+    return {};
+  }
+
+ private:
+  TableSource source_;
+  RowShape shape_;
+  os::HugeBuffer rows_;  // [row_count, row_bytes]
+  std::uint64_t huge_bytes_;
+};
+
+// Reads chunks of rows and packs them into the destination.
+class Loader {
+ public:
+  Loader(const TableSource& source, const os::ReadableFile& weight, const os::ReadableFile* scale,
+         std::span<std::byte> destination)
+      : source_(source),
+        shape_(row_shape(source)),
+        weight_(weight),
+        scale_(scale),
+        destination_(destination),
+        chunk_rows_(std::max<std::uint64_t>(1, kChunkBytes / shape_.row_bytes())) {}
+
+  Status load(const StoreOptions& options) {
+    const std::size_t chunks = (source_.row_count + chunk_rows_ - 1) / chunk_rows_;
+    const std::uint64_t total = source_.row_count * shape_.row_bytes();
+    const std::thread::id caller = std::this_thread::get_id();
+    return parallel_for(chunks, options.threads, [&](std::size_t chunk) -> Status {
+      const std::uint64_t first = chunk * chunk_rows_;
+      const std::uint64_t count = std::min(chunk_rows_, source_.row_count - first);
+      ENGRAM_TRY(load_chunk(first, count));
+      const std::uint64_t done =
+          loaded_.fetch_add(count * shape_.row_bytes()) + count * shape_.row_bytes();
+      if (options.progress && std::this_thread::get_id() == caller) options.progress(done, total);
+      return {};
+    });
+  }
+
+ private:
+  Status load_chunk(std::uint64_t first, std::uint64_t count) {
+    const std::size_t code_bytes = shape_.code_bytes();
+    const std::size_t scale_bytes = shape_.scale_bytes();
+    std::byte* out = destination_.data() + first * shape_.row_bytes();
+    const std::uint64_t codes_at = source_.weight.offset_bytes + first * code_bytes;
+    if (scale_ == nullptr) return weight_.read_at(codes_at, {out, count * code_bytes});
+    std::vector<std::byte> codes(count * code_bytes);
+    std::vector<std::byte> scales(count * scale_bytes);
+    ENGRAM_TRY(weight_.read_at(codes_at, codes));
+    ENGRAM_TRY(scale_->read_at(source_.scale->offset_bytes + first * scale_bytes, scales));
+    for (std::uint64_t row = 0; row < count; ++row, out += shape_.row_bytes()) {
+      std::memcpy(out, codes.data() + row * code_bytes, code_bytes);
+      std::memcpy(out + code_bytes, scales.data() + row * scale_bytes, scale_bytes);
+    }
+    return {};
+  }
+
+  const TableSource& source_;
+  RowShape shape_;
+  const os::ReadableFile& weight_;
+  const os::ReadableFile* scale_;  // null where the format has no scales
+  std::span<std::byte> destination_;
+  std::uint64_t chunk_rows_;
+  std::atomic<std::uint64_t> loaded_{0};
+};
+
+Result<std::unique_ptr<os::ReadableFile>> open_tensor(const TensorExtent& tensor) {
+  auto file = os::open_file(tensor.path);
+  if (!file) return file;
+  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
+  return file;
+}
+
+Status check_memory(const TableSource& source, std::uint64_t table_bytes) {
+  const std::uint64_t available = os::available_memory_bytes();
+  if (range_fits(kSpareBytes, table_bytes, available)) return {};
+  return make_error(Code::out_of_memory,
+                    "layer {}: tier ram needs {} bytes (and {} to spare), {} are available; tier "
+                    "mmap serves the same rows from the file",
+                    source.layer_id, table_bytes, kSpareBytes, available);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
+                                                 const StoreOptions& options) {
+  const auto weight = open_tensor(source.weight);
+  if (!weight) return weight.error();
+  std::unique_ptr<os::ReadableFile> scale;
+  if (source.scale) {
+    auto file = open_tensor(*source.scale);
+    if (!file) return std::move(file).error();
+    scale = *std::move(file);
+  }
+  const std::uint64_t table_bytes = source.row_count * row_shape(source).row_bytes();
+  ENGRAM_TRY(check_memory(source, table_bytes));
+  auto buffer = os::HugeBuffer::allocate(table_bytes);
+  if (!buffer) return std::move(buffer).error();
+  Loader loader(source, **weight, scale.get(), buffer->bytes());
+  ENGRAM_TRY(loader.load(options));
+  const std::uint64_t huge_bytes = std::min(table_bytes, buffer->huge_bytes());
+  return std::unique_ptr<RowStore>(
+      std::make_unique<RamStore>(source, *std::move(buffer), huge_bytes));
+}
+
+}  // namespace engram

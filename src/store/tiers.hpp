@@ -1,0 +1,26 @@
+// What the tiers share: their constructors and the check of a row id.
+#pragma once
+
+#include <memory>
+
+#include "engram/row_store.hpp"
+
+#include "codec/row_codec.hpp"
+
+namespace engram {
+
+Result<std::unique_ptr<RowStore>> open_mmap_store(const TableSource& source);
+Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
+                                                 const StoreOptions& options);
+
+// The stored shape of a table's rows.
+RowShape row_shape(const TableSource& source);
+
+// Every row inside the table, and as many views as rows.
+Status check_fetch(const TableSource& source, std::span<const RowId> rows,
+                   std::span<const RowView> views);
+
+// The file is as long as when its header was read, and holds the tensor.
+Status check_extent(const TensorExtent& tensor, std::uint64_t file_bytes);
+
+}  // namespace engram

@@ -1,0 +1,58 @@
+// Partitions against published numbers and against brute force.
+#include "store/partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/golden.hpp"
+#include "tests/support/hash_fixture.hpp"
+
+namespace engram {
+namespace {
+
+TEST(Partition, MatchesThePublishedBlocks) {
+  const JsonElement vector = test::golden("tp-partitions");
+  const auto rows = test::flat<std::uint64_t>(test::at(vector, {"inputs", "rows"}));
+  const JsonElement expect = test::at(vector, {"expect"});
+  for (const std::string_view world : {"2", "4", "8", "16"}) {
+    const auto ranks = static_cast<std::uint64_t>(std::stoi(std::string(world)));
+    const auto part = test::flat<std::uint64_t>(test::at(expect, {"row_part", world}));
+    for (std::size_t table = 0; table < rows.size(); ++table) {
+      EXPECT_EQ(rows_by_block(rows[table], ranks, 0).count(), part[table]);
+      if (world == "2") continue;
+      const auto last = test::flat<std::uint64_t>(test::at(expect, {"row_last_valid", world}));
+      EXPECT_EQ(rows_by_block(rows[table], ranks, ranks - 1).count(), last[table]);
+    }
+  }
+  const Hasher hasher = test::make_hasher(test::v41_config());
+  const LayerHash& layer = hasher.spec().layers()[0];
+  const auto first = test::flat<std::uint64_t>(test::at(expect, {"head_part_tp8_rank0_layer1"}));
+  EXPECT_EQ(rows_by_heads(layer, 8, 0).begin, first[0]);
+  EXPECT_EQ(rows_by_heads(layer, 8, 0).end, first[1]);
+  for (const auto& [world, name] : {std::pair{5, "head_part_tp5"}, {7, "head_part_tp7"}}) {
+    const auto heads = test::flat<std::size_t>(test::at(expect, {name})).front();
+    EXPECT_EQ(rows_by_heads(layer, static_cast<std::uint64_t>(world), 0).end, layer.offsets[heads]);
+  }
+}
+
+TEST(Partition, TilesTheTableForEveryWorld) {
+  const Hasher hasher = test::make_hasher(test::toy_config());
+  const LayerHash& layer = hasher.spec().layers()[0];
+  for (std::uint64_t world = 1; world <= 64; ++world) {
+    std::uint64_t block_end = 0;
+    std::uint64_t heads_end = 0;
+    for (std::uint64_t rank = 0; rank < world; ++rank) {
+      const RowRange block = rows_by_block(layer.row_count, world, rank);
+      const RowRange heads = rows_by_heads(layer, world, rank);
+      EXPECT_EQ(block.begin, block_end);
+      EXPECT_EQ(heads.begin, heads_end);
+      EXPECT_LE(block.begin, block.end);
+      block_end = block.end;
+      heads_end = heads.end;
+    }
+    EXPECT_EQ(block_end, layer.row_count);
+    EXPECT_EQ(heads_end, layer.row_count);
+  }
+}
+
+}  // namespace
+}  // namespace engram
