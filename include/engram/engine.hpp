@@ -1,0 +1,127 @@
+// Engine: a loaded model, immutable. Session: one token timeline over it.
+//
+//   Result<Engine> engine = Engine::open("DeepSeek-V4.1-Flash");
+//   Session session(*engine);
+//   session.advance(tokens);                          // a prefill chunk, or one decoded token
+//   session.apply(1, hidden, Rounding::reference);    // before block 1
+//   session.apply(14, hidden, Rounding::reference);   // before block 14
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engram/checkpoint.hpp"
+#include "engram/export.h"
+#include "engram/gate.hpp"
+#include "engram/hash.hpp"
+#include "engram/memory.hpp"
+#include "engram/status.hpp"
+#include "engram/token_map.hpp"
+#include "engram/types.hpp"
+
+namespace engram {
+
+// How much of a model to open.
+enum class Load : std::uint8_t {
+  addresses,  // config.json and the tokenizer: enough to hash; no tensor need be there
+  rows,       // and the tables
+  gates,      // and the gate weights (V4.1: 157 MB per layer)
+};
+
+struct EngineOptions {
+  Load load = Load::gates;
+  Tier tier = Tier::mmap;
+  NanPolicy nan_policy = NanPolicy::propagate;
+  bool allow_spare_rows = false;  // see CheckpointOptions
+  int threads = 1;                // for loading, and for the gate
+  std::string tokenizer_path;     // empty: tokenizer.json of the model directory
+  std::string token_map_sha256;   // expected digest; empty: the config's own, or V4.1's published
+  Progress progress;              // of loading, table by table
+};
+
+// A token map against the config it is to serve: compressed size, length, and (where `sha256` is
+// not empty) digest. `where` names the tokenizer in the message. Code::corrupt.
+ENGRAM_API Status check_token_map(const TokenMap& map, const ModelConfig& config,
+                                  const std::string& sha256, const std::string& where);
+
+// The digest to expect: the given one, else the config's own, else (where the vocabulary is V4.1's)
+// the published one, else empty.
+ENGRAM_API std::string expected_token_map_sha256(const std::string& given,
+                                                 const ModelConfig& config);
+
+// Immutable once open; any number of sessions and threads may share it. Movable.
+class ENGRAM_API Engine {
+ public:
+  // Fails closed: token map size and digest, geometry, extents, dtypes and gate weights are all
+  // checked first. Where neither options nor config give a digest and the geometry is V4.1's, the
+  // published digest is expected: a map of equal size can still be another map.
+  static Result<Engine> open(const std::string& model_directory, const EngineOptions& options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  const Checkpoint& checkpoint() const;
+  const TokenMap& token_map() const;
+  const Hasher& hasher() const;
+  // Null where only addresses were asked for.
+  const Memory* memory() const;
+  // Null where gates were not asked for.
+  const Gate* gate(int table_index) const;
+  int threads() const;
+
+ private:
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One sequence of tokens. Holds the current chunk (the tokens of the last advance or prepare) and
+// the look-back before it. Copying forks the timeline. One thread at a time; the engine must
+// outlive it. Any chunking, rollback or fork gives exactly what one whole prefill gives.
+class ENGRAM_API Session {
+ public:
+  explicit Session(const Engine& engine);
+  Session(const Session& other);
+  Session& operator=(const Session& other);
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // prepare, then commit all. tokens [length]; mask [length] or empty (1 text, 0 takes no part).
+  Status advance(std::span<const TokenId> tokens, std::span<const std::uint8_t> mask = {});
+
+  // Makes `tokens` the current chunk without moving the timeline: hashes for speculative drafts.
+  // On error nothing has changed. A second prepare replaces the first.
+  Status prepare(std::span<const TokenId> tokens, std::span<const std::uint8_t> mask = {});
+  // Moves the timeline past the first `accepted` tokens of the prepared chunk; the rest leave no
+  // trace. Code::invalid_argument without a prepared chunk or beyond its length.
+  Status commit(std::size_t accepted);
+
+  // Committed tokens so far.
+  std::uint64_t position() const;
+  // Tokens of the current chunk.
+  std::size_t length() const;
+  std::span<const CompressedId> compressed() const;                // [length]
+  Result<std::span<const Key>> keys(std::int64_t layer_id) const;  // [length, orders]
+  // rows [length, columns]: table-global row ids of the current chunk.
+  Status rows(std::int64_t layer_id, std::span<RowId> rows) const;
+
+  // Decoded rows of the current chunk: [length, columns] rows.
+  Status lookup(std::int64_t layer_id, const RowOutput& output);
+
+  // hidden [length, copies, hidden_dim], updated in place for the current chunk; masked positions
+  // keep their bits. gates [length, copies] or empty. The overload takes bfloat16 bit patterns and
+  // always rounds as the reference does.
+  Status apply(std::int64_t layer_id, std::span<float> hidden, Rounding rounding,
+               std::span<float> gates = {});
+  Status apply(std::int64_t layer_id, std::span<std::uint16_t> hidden, std::span<float> gates = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace engram

@@ -1,0 +1,138 @@
+// Opens a model: checkpoint, token map, constants, tables and gate weights, all checked.
+#include "engram/engine.hpp"
+
+#include <optional>
+
+#include "base/error.hpp"
+#include "engine/gate_weights.hpp"
+
+namespace engram {
+namespace {
+
+// The geometry that the published token-map digest belongs to.
+bool has_v41_vocabulary(const ModelConfig& config) {
+  return config.vocab_size == 129280 && config.compressed_vocab_size == 99092;
+}
+
+Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOptions& options) {
+  const std::string& path =
+      options.tokenizer_path.empty() ? checkpoint.tokenizer_path() : options.tokenizer_path;
+  if (path.empty()) {
+    return make_error(Code::not_found, "{}: no tokenizer.json; name one", checkpoint.directory());
+  }
+  auto map = TokenMap::from_tokenizer_file(path);
+  if (!map) return map;
+  const ModelConfig& config = checkpoint.config();
+  ENGRAM_TRY(check_token_map(*map, config,
+                             expected_token_map_sha256(options.token_map_sha256, config), path));
+  return map;
+}
+
+Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
+                           const EngineOptions& options) {
+  std::vector<std::unique_ptr<RowStore>> stores;
+  for (const TableSource& table : checkpoint.tables()) {
+    auto store = open_row_store(table, {options.tier, options.threads, options.progress});
+    if (!store) return std::move(store).error();
+    stores.push_back(*std::move(store));
+  }
+  return Memory::create(std::move(hasher), std::move(stores), options.nan_policy);
+}
+
+Result<std::vector<LoadedGate>> open_gates(const Checkpoint& checkpoint,
+                                           const EngineOptions& options) {
+  if (!checkpoint.missing().empty()) {
+    return make_error(Code::not_found, "{}: gate weights are missing: {}", checkpoint.directory(),
+                      fmt::join(checkpoint.missing(), ", "));
+  }
+  std::vector<LoadedGate> gates;
+  for (const GateSource& source : checkpoint.gates()) {
+    auto gate = load_gate(source, checkpoint.config(), options.threads);
+    if (!gate) return std::move(gate).error();
+    gates.push_back(*std::move(gate));
+  }
+  return gates;
+}
+
+}  // namespace
+
+std::string expected_token_map_sha256(const std::string& given, const ModelConfig& config) {
+  if (!given.empty()) return given;
+  if (!config.token_map_sha256.empty()) return config.token_map_sha256;
+  return has_v41_vocabulary(config) ? std::string(kV41TokenMapSha256) : std::string();
+}
+
+Status check_token_map(const TokenMap& map, const ModelConfig& config, const std::string& sha256,
+                       const std::string& where) {
+  if (map.compressed_size() != config.compressed_vocab_size) {
+    return make_error(Code::corrupt,
+                      "{}: another model's tokenizer: expected {} compressed ids "
+                      "(engram_compressed_vocab_size), found {}",
+                      where, config.compressed_vocab_size, map.compressed_size());
+  }
+  const auto length = static_cast<std::int64_t>(map.ids().size());
+  if (length > config.vocab_size || config.pad_token_id >= length) {
+    return make_error(Code::corrupt,
+                      "{}: another model's tokenizer: {} token ids, vocab_size {} and pad {}",
+                      where, length, config.vocab_size, config.pad_token_id);
+  }
+  if (sha256.empty() || sha256 == map.sha256()) return {};
+  return make_error(Code::corrupt,
+                    "{}: another tokenizer of equal size: expected token map SHA-256 {}, found {}",
+                    where, sha256, map.sha256());
+}
+
+struct Engine::Impl {
+  Checkpoint checkpoint;
+  TokenMap token_map;
+  Hasher hasher;
+  std::optional<Memory> memory;
+  std::vector<LoadedGate> gates;
+  int threads;
+};
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::open(const std::string& model_directory, const EngineOptions& options) {
+  auto checkpoint = options.load == Load::addresses
+                        ? Checkpoint::open_config(model_directory)
+                        : Checkpoint::open(model_directory, {options.allow_spare_rows});
+  if (!checkpoint) return std::move(checkpoint).error();
+  const ModelConfig& config = checkpoint->config();
+  auto map = open_token_map(*checkpoint, options);
+  if (!map) return std::move(map).error();
+  const CompressedId pad = map->ids()[static_cast<std::size_t>(config.pad_token_id)];
+  auto spec = HashSpec::compute(config.hash_config(pad));
+  if (!spec) return std::move(spec).error();
+  const Hasher hasher(*std::move(spec));
+  std::vector<LoadedGate> gates;
+  if (options.load == Load::gates) {
+    auto loaded = open_gates(*checkpoint, options);
+    if (!loaded) return std::move(loaded).error();
+    gates = *std::move(loaded);
+  }
+  std::optional<Memory> memory;
+  if (options.load != Load::addresses) {
+    auto opened = open_memory(*checkpoint, hasher, options);
+    if (!opened) return std::move(opened).error();
+    memory = *std::move(opened);
+  }
+  return Engine(std::make_unique<Impl>(Impl{*std::move(checkpoint), *std::move(map), hasher,
+                                            std::move(memory), std::move(gates), options.threads}));
+}
+
+const Checkpoint& Engine::checkpoint() const { return impl_->checkpoint; }
+const TokenMap& Engine::token_map() const { return impl_->token_map; }
+const Hasher& Engine::hasher() const { return impl_->hasher; }
+const Memory* Engine::memory() const { return impl_->memory ? &*impl_->memory : nullptr; }
+int Engine::threads() const { return impl_->threads; }
+
+const Gate* Engine::gate(int table_index) const {
+  const auto index = static_cast<std::size_t>(table_index);
+  return index < impl_->gates.size() ? &impl_->gates[index].gate : nullptr;
+}
+
+}  // namespace engram

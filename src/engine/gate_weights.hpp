@@ -1,0 +1,22 @@
+// Loads one layer's gate weights from its files and owns them.
+#pragma once
+
+#include <vector>
+
+#include "engram/checkpoint.hpp"
+#include "engram/gate.hpp"
+#include "engram/status.hpp"
+
+#include "os/memory.hpp"
+
+namespace engram {
+
+// Movable; the gate's spans point into the buffers, which do not move.
+struct LoadedGate {
+  std::vector<os::HugeBuffer> buffers;
+  Gate gate;
+};
+
+Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config, int threads);
+
+}  // namespace engram
