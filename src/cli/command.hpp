@@ -1,0 +1,26 @@
+// What every subcommand of `engram` looks like to main.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "engram/status.hpp"
+
+namespace engram::cli {
+
+// Set by the subcommand that was chosen; main runs it and prints its error.
+using Run = std::function<Status()>;
+
+void add_inspect(CLI::App& app, Run& run);
+void add_hash(CLI::App& app, Run& run);
+void add_lookup(CLI::App& app, Run& run);
+void add_apply(CLI::App& app, Run& run);
+void add_token_map(CLI::App& app, Run& run);
+void add_make_model(CLI::App& app, Run& run);
+void add_demo(CLI::App& app, Run& run);
+void add_selftest(CLI::App& app, Run& run);
+
+// An Error of invalid_argument with a formatted sentence, for mistakes only the command line sees.
+Error usage_error(std::string message);
+
+}  // namespace engram::cli

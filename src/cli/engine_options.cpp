@@ -1,0 +1,45 @@
+// The options with which subcommands open a model.
+#include "cli/engine_options.hpp"
+
+#include <thread>
+
+#include "cli/names.hpp"
+#include "cli/terminal.hpp"
+
+namespace engram::cli {
+
+void ModelOptions::add_options(CLI::App& command) {
+  engine.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  command.add_option("MODEL", model, "Model directory")->required();
+  command.add_option("--tokenizer", engine.tokenizer_path,
+                     "tokenizer.json to use instead of the model's own");
+  command.add_option("--token-map-sha256", engine.token_map_sha256,
+                     "Digest that the token map must have");
+  command.add_flag("--allow-spare-rows", engine.allow_spare_rows,
+                   "Accept tables with more rows than the primes need");
+}
+
+void ModelOptions::add_tier_options(CLI::App& command) {
+  command.add_option("--tier", engine.tier, "Where rows are read from: mmap or ram")
+      ->transform(CLI::CheckedTransformer(kTiers))
+      ->default_str("mmap");
+  command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
+      ->transform(CLI::CheckedTransformer(kNanPolicies))
+      ->default_str("propagate");
+  command.add_option("--threads", engine.threads, "Threads for loading and for the gate")
+      ->check(CLI::Range(1, 1024));
+}
+
+Result<Engine> open_engine(const ModelOptions& options, Load load) {
+  EngineOptions engine = options.engine;
+  engine.load = load;
+  engine.progress = progress_bar("loading");
+  return Engine::open(options.model, engine);
+}
+
+std::string tokenizer_path(const ModelOptions& options, const Engine& engine) {
+  return options.engine.tokenizer_path.empty() ? engine.checkpoint().tokenizer_path()
+                                               : options.engine.tokenizer_path;
+}
+
+}  // namespace engram::cli

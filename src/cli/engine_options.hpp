@@ -1,0 +1,27 @@
+// The options with which subcommands open a model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "engram/engine.hpp"
+
+namespace engram::cli {
+
+struct ModelOptions {
+  std::string model;
+  EngineOptions engine;
+
+  // MODEL, --tokenizer, --token-map-sha256, --allow-spare-rows.
+  void add_options(CLI::App& command);
+  // --tier, --nan, --threads.
+  void add_tier_options(CLI::App& command);
+};
+
+// Opens with a progress bar.
+Result<Engine> open_engine(const ModelOptions& options, Load load);
+
+// The tokenizer that --text goes through: the one given, or the model's own.
+std::string tokenizer_path(const ModelOptions& options, const Engine& engine);
+
+}  // namespace engram::cli

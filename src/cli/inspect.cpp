@@ -1,0 +1,176 @@
+// engram inspect: what a model directory holds, where, and whether it fits together.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <optional>
+
+#include "engram/engine.hpp"
+
+#include "cli/command.hpp"
+#include "cli/names.hpp"
+
+namespace engram::cli {
+namespace {
+
+struct InspectOptions {
+  std::string model;
+  std::string tokenizer;
+  std::string token_map_sha256;
+  bool allow_spare_rows = false;
+  bool json = false;
+};
+
+struct Inspection {
+  Checkpoint checkpoint;
+  std::optional<TokenMap> map;
+  std::string tokenizer_path;
+  Status map_status;  // the map against the config
+};
+
+Result<Inspection> inspect(const InspectOptions& options) {
+  auto checkpoint = Checkpoint::open(options.model, {options.allow_spare_rows});
+  if (!checkpoint) return std::move(checkpoint).error();
+  Inspection result{*std::move(checkpoint), {}, options.tokenizer, {}};
+  if (result.tokenizer_path.empty()) result.tokenizer_path = result.checkpoint.tokenizer_path();
+  if (result.tokenizer_path.empty()) return result;
+  auto map = TokenMap::from_tokenizer_file(result.tokenizer_path);
+  if (!map) {
+    result.map_status = std::move(map).error();
+    return result;
+  }
+  result.map = *std::move(map);
+  const ModelConfig& config = result.checkpoint.config();
+  result.map_status = check_token_map(*result.map, config,
+                                      expected_token_map_sha256(options.token_map_sha256, config),
+                                      result.tokenizer_path);
+  return result;
+}
+
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string tensor_json(const TensorExtent& tensor) {
+  return fmt::format(R"({{"name":{},"file":{},"dtype":{},"shape":[{}],"offset":{},"bytes":{}}})",
+                     json_string(tensor.name), json_string(tensor.path), json_string(tensor.dtype),
+                     fmt::join(tensor.shape, ","), tensor.offset_bytes, tensor.size_bytes);
+}
+
+std::string config_json(const ModelConfig& config) {
+  return fmt::format(
+      R"({{"layers":[{}],"max_ngram":{},"heads":{},"head_dim":{},"engram_vocab_size":{},)"
+      R"("compressed_vocab_size":{},"pad_token_id":{},"vocab_size":{},"hidden_size":{},)"
+      R"("copies":{},"norm_eps":{}}})",
+      fmt::join(config.layer_ids, ","), config.max_ngram_size, config.heads, config.head_dim,
+      config.engram_vocab_size, config.compressed_vocab_size, config.pad_token_id,
+      config.vocab_size, config.hidden_dim, config.copies, config.norm_eps);
+}
+
+std::string missing_json(const Inspection& found) {
+  std::vector<std::string> names;
+  for (const std::string& name : found.checkpoint.missing()) names.push_back(json_string(name));
+  if (found.tokenizer_path.empty()) names.push_back(json_string("tokenizer.json"));
+  return fmt::format("[{}]", fmt::join(names, ","));
+}
+
+void print_json(const Inspection& found) {
+  std::string tables;
+  for (const TableSource& table : found.checkpoint.tables()) {
+    tables += fmt::format(R"({}{{"layer":{},"rows":{},"format":"{}","weight":{},"scale":{}}})",
+                          tables.empty() ? "" : ",", table.layer_id, table.row_count,
+                          row_format_name(table.format), tensor_json(table.weight),
+                          table.scale ? tensor_json(*table.scale) : "null");
+  }
+  std::string gates;
+  for (const GateSource& gate : found.checkpoint.gates()) {
+    gates += fmt::format(R"({}{{"layer":{},"wkv":{},"wkv_scale":{},"q_weight":{},"k_weight":{}}})",
+                         gates.empty() ? "" : ",", gate.layer_id, tensor_json(gate.wkv),
+                         gate.wkv_scale ? tensor_json(*gate.wkv_scale) : "null",
+                         tensor_json(gate.q_weight), tensor_json(gate.k_weight));
+  }
+  const std::string map =
+      found.map ? fmt::format(R"({{"tokens":{},"compressed_size":{},"sha256":"{}","matches":{}}})",
+                              found.map->ids().size(), found.map->compressed_size(),
+                              found.map->sha256(), found.map_status.has_value())
+                : "null";
+  fmt::print(R"({{"config":{},"tables":[{}],"gates":[{}],"token_map":{},"missing":{}}})"
+             "\n",
+             config_json(found.checkpoint.config()), tables, gates, map, missing_json(found));
+}
+
+void print_tensor(std::string_view label, const TensorExtent& tensor) {
+  fmt::print("  {:<9} {} {} [{}]\n            {} @ {} + {} bytes\n", label, tensor.name,
+             tensor.dtype, fmt::join(tensor.shape, ", "), tensor.path, tensor.offset_bytes,
+             tensor.size_bytes);
+}
+
+void print_human(const Inspection& found) {
+  const ModelConfig& config = found.checkpoint.config();
+  fmt::print("{}\n", found.checkpoint.directory());
+  fmt::print("geometry    orders 2..{}, {} heads each, rows of {}; primes from {}\n",
+             config.max_ngram_size, config.heads, config.head_dim, config.engram_vocab_size);
+  fmt::print("residual    {} copies x {}, norm eps {}\n", config.copies, config.hidden_dim,
+             config.norm_eps);
+  if (found.map) {
+    fmt::print("token map   {} tokens -> {}, sha256 {}\n", found.map->ids().size(),
+               found.map->compressed_size(), found.map->sha256());
+  }
+  for (const TableSource& table : found.checkpoint.tables()) {
+    const std::uint64_t bytes =
+        table.weight.size_bytes + (table.scale ? table.scale->size_bytes : 0);
+    fmt::print("table       layer {}: {} rows, {}, {} bytes ({:.2f} GiB)\n", table.layer_id,
+               table.row_count, row_format_name(table.format), bytes,
+               static_cast<double>(bytes) / (1 << 30));
+    print_tensor("weight", table.weight);
+    if (table.scale) print_tensor("scale", *table.scale);
+  }
+  for (const GateSource& gate : found.checkpoint.gates()) {
+    fmt::print("gate        layer {}\n", gate.layer_id);
+    print_tensor("wkv", gate.wkv);
+    if (gate.wkv_scale) print_tensor("wkv scale", *gate.wkv_scale);
+    print_tensor("q_weight", gate.q_weight);
+    print_tensor("k_weight", gate.k_weight);
+  }
+  for (const std::string& name : found.checkpoint.missing()) fmt::print("missing     {}\n", name);
+  if (found.tokenizer_path.empty()) fmt::print("missing     tokenizer.json\n");
+}
+
+Status run_inspect(const InspectOptions& options) {
+  const auto found = inspect(options);
+  if (!found) return found.error();
+  if (options.json) {
+    print_json(*found);
+  } else {
+    print_human(*found);
+  }
+  return found->map_status;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<InspectOptions>();
+  auto* command =
+      app.add_subcommand("inspect", "What a model directory holds, and whether it fits");
+  command->add_option("MODEL", options->model, "Model directory")->required();
+  command->add_option("--tokenizer", options->tokenizer,
+                      "tokenizer.json to use instead of the model's own");
+  command->add_option("--token-map-sha256", options->token_map_sha256,
+                      "Digest that the token map must have");
+  command->add_flag("--allow-spare-rows", options->allow_spare_rows,
+                    "Accept tables with more rows than the primes need");
+  command->add_flag("--json", options->json, "One JSON object");
+  command->callback([options, &run] { run = [options] { return run_inspect(*options); }; });
+}
+
+}  // namespace engram::cli

@@ -1,0 +1,43 @@
+// The token inputs that subcommands share: --ids, --text, --ids-file, --mask, --chunk.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engram/engine.hpp"
+#include "engram/status.hpp"
+
+namespace engram::cli {
+
+struct TokenInput {
+  std::string ids;
+  std::string text;
+  std::string ids_file;
+  std::string mask;
+  std::size_t chunk = 0;  // 0: all at once
+
+  // `required`: one of the three inputs must be given.
+  void add_options(CLI::App& command, bool required);
+};
+
+struct Tokens {
+  std::vector<TokenId> ids;
+  std::vector<std::uint8_t> mask;  // empty: all text
+};
+
+// `tokenizer_path` is read for --text only.
+Result<Tokens> read_tokens(const TokenInput& input, const std::string& tokenizer_path);
+
+// Whole numbers separated by commas, white space or brackets. `what` names the list in messages.
+Result<std::vector<std::int64_t>> parse_numbers(const std::string& text, const std::string& what);
+Result<std::vector<TokenId>> read_ids_file(const std::string& path);
+
+// Advances a fresh session chunk by chunk; `visit(first)` sees each chunk as current, `first` being
+// the index of its first token.
+Status for_each_chunk(Session& session, const Tokens& tokens, std::size_t chunk,
+                      const std::function<Status(std::size_t first)>& visit);
+
+}  // namespace engram::cli
