@@ -1,0 +1,36 @@
+# Installs the library, then builds and runs a consumer through find_package and through pkg-config.
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGV}\n${output}")
+  endif()
+endfunction()
+
+set(prefix ${WORK}/prefix)
+file(REMOVE_RECURSE ${prefix} ${WORK}/consumer)
+if(KIND STREQUAL STATIC)
+  run(${CMAKE_COMMAND} --install ${BUILT} --prefix ${prefix})
+else()
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G Ninja -DBUILD_SHARED_LIBS=ON -DENGRAM_CLI=OFF
+      -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=${prefix})
+  run(${CMAKE_COMMAND} --build ${WORK}/build --target install)
+endif()
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/consumer -G Ninja
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${WORK}/consumer)
+run(${WORK}/consumer/consumer)
+
+set(ENV{PKG_CONFIG_PATH} ${prefix}/lib/pkgconfig:${prefix}/lib/x86_64-linux-gnu/pkgconfig)
+set(mode "")
+if(KIND STREQUAL STATIC)
+  set(mode --static)
+endif()
+execute_process(COMMAND pkg-config ${mode} --cflags --libs engram OUTPUT_VARIABLE flags
+                RESULT_VARIABLE status ERROR_VARIABLE error)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "pkg-config: ${error}")
+endif()
+separate_arguments(flags UNIX_COMMAND "${flags}")
+run(${COMPILER} -std=c++20 ${SOURCE}/tests/consumer/main.cpp -o ${WORK}/with_pkg_config ${flags}
+    -Wl,-rpath,${prefix}/lib)
+run(${WORK}/with_pkg_config)
