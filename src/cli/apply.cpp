@@ -54,14 +54,14 @@ Status run_apply(const ApplyOptions& options) {
   ENGRAM_TRY(check_hidden(options, *hidden, engine->gate(*table)->shape(), tokens->ids.size()));
   const Rounding rounding = options.no_round ? Rounding::none : Rounding::reference;
   Session session(*engine);
-  ENGRAM_TRY(
-      for_each_chunk(session, *tokens, options.input.chunk, [&](std::size_t first) -> Status {
-        const std::size_t length = session.length();
-        if (hidden->dtype == "<u2") {
-          return session.apply(options.layer, chunk_of<std::uint16_t>(*hidden, first, length));
-        }
-        return session.apply(options.layer, chunk_of<float>(*hidden, first, length), rounding);
-      }));
+  const std::size_t chunk = options.input.chunk == 0 ? kTokensAtOnce : options.input.chunk;
+  ENGRAM_TRY(for_each_chunk(session, *tokens, chunk, [&](std::size_t first) -> Status {
+    const std::size_t length = session.length();
+    if (hidden->dtype == "<u2") {
+      return session.apply(options.layer, chunk_of<std::uint16_t>(*hidden, first, length));
+    }
+    return session.apply(options.layer, chunk_of<float>(*hidden, first, length), rounding);
+  }));
   auto writer = NpyWriter::create(options.output, hidden->dtype, hidden->shape);
   if (!writer) return std::move(writer).error();
   ENGRAM_TRY(writer->append(hidden->bytes));

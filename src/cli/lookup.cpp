@@ -13,9 +13,6 @@
 namespace engram::cli {
 namespace {
 
-// Tokens looked up at a time where --chunk does not say: bounds memory (24 KB a token as f32).
-constexpr std::size_t kTokensAtOnce = 2048;
-
 struct LookupOptions {
   ModelOptions model;
   TokenInput input;

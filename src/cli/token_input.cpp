@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/command.hpp"
+#include "cli/terminal.hpp"
 
 namespace engram::cli {
 namespace {
@@ -106,11 +107,13 @@ Status for_each_chunk(Session& session, const Tokens& tokens, std::size_t chunk,
   const std::span<const TokenId> ids = tokens.ids;
   const std::span<const std::uint8_t> mask = tokens.mask;
   const std::size_t step = chunk == 0 ? std::max<std::size_t>(ids.size(), 1) : chunk;
+  const Progress progress = progress_bar("tokens");
   for (std::size_t first = 0; first < ids.size(); first += step) {
     const std::size_t count = std::min(step, ids.size() - first);
     ENGRAM_TRY(session.advance(ids.subspan(first, count),
                                mask.empty() ? mask : mask.subspan(first, count)));
     ENGRAM_TRY(visit(first));
+    if (progress) progress(first + count, ids.size());
   }
   return {};
 }

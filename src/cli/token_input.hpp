@@ -35,8 +35,11 @@ Result<Tokens> read_tokens(const TokenInput& input, const std::string& tokenizer
 Result<std::vector<std::int64_t>> parse_numbers(const std::string& text, const std::string& what);
 Result<std::vector<TokenId>> read_ids_file(const std::string& path);
 
-// Advances a fresh session chunk by chunk; `visit(first)` sees each chunk as current, `first` being
-// the index of its first token.
+// Tokens taken at a time by commands whose memory grows with them, where --chunk does not say.
+inline constexpr std::size_t kTokensAtOnce = 2048;
+
+// Advances a fresh session chunk by chunk (0: all at once); `visit(first)` sees each chunk as
+// current, `first` being the index of its first token. Shows a progress bar.
 Status for_each_chunk(Session& session, const Tokens& tokens, std::size_t chunk,
                       const std::function<Status(std::size_t first)>& visit);
 
