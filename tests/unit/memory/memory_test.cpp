@@ -8,6 +8,7 @@
 
 #include "base/bfloat16.hpp"
 #include "simd/fp8.hpp"
+#include "tests/support/allocations.hpp"
 #include "tests/support/hash_fixture.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -236,6 +237,30 @@ TEST_F(MemoryTest, TakesMoreThan65536RowsAtOnce) {
   ASSERT_TRUE(is_ok(lookup_rows(rows, out)));
   EXPECT_EQ(std::vector(out.end() - 32, out.end()), expected_bf16(rows.back()));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(MemoryTest, AllocatesNothingOnceTheLargestBatchHasBeenSeen) {
+  make(Tier::ram);
+  const std::vector<CompressedId> ids = {5, 6, 5, 6, 5, 6, 7, kDead, 7, 5, 6};
+  const auto keys = test::keys_of(memory_->hasher(), ids);
+  const auto layer_keys = std::span(keys).first(keys.size() / 2);
+  const auto rows = test::rows_of(memory_->hasher(), 0, ids);
+  std::vector<float> out(rows.size() * 32);
+  const RowOutput output{OutputFormat::f32, std::as_writable_bytes(std::span(out)), 0};
+  for (int round = 0; round < 3; ++round) {
+    const std::uint64_t before = test::allocation_count();
+    ASSERT_TRUE(is_ok(memory_->lookup(0, layer_keys, output, workspace_)));
+    ASSERT_TRUE(is_ok(memory_->lookup(0, layer_keys.first(3), output, workspace_)));
+    ASSERT_TRUE(is_ok(memory_->lookup_rows(0, rows, output, workspace_)));
+    const std::uint64_t allocations = test::allocation_count() - before;
+    // The counting store of this test records what it fetches, which may allocate once per fetch.
+    if (round > 0) {
+      EXPECT_LE(allocations, 3u) << "round " << round;
+    }
+    counters_[0]->fetched_.clear();
+  }
+}
+#endif
 
 TEST_F(MemoryTest, RefusesStoresOfAnotherModel) {
   make();
