@@ -24,7 +24,7 @@ constexpr std::size_t kTableBytes = std::size_t{8} << 30;
 constexpr std::size_t kTableRows = kTableBytes / kRowBytes;
 constexpr std::size_t kBatchRows = 768;
 constexpr std::size_t kBatches = 512;  // distinct batches, so that no row comes back from a cache
-constexpr RowShape kShape{RowFormat::fp8_e4m3_e8m0, 256};
+constexpr RowLayout kLayout{RowFormat::fp8_e4m3_e8m0, 256};
 
 // The ram tier's layout, filled in memory.
 class BenchStore final : public RowStore {
@@ -58,7 +58,7 @@ class BenchStore final : public RowStore {
   explicit BenchStore(os::HugeBuffer rows) : rows_(std::move(rows)) {
     source_.layer_id = 1;
     source_.row_count = kTableRows;
-    source_.head_dim = 256;
+    source_.layout = kLayout;
   }
   os::HugeBuffer rows_;
   TableSource source_;
@@ -101,7 +101,7 @@ class Bed {
   void fused(std::span<const RowId> rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       std::byte* to = reinterpret_cast<std::byte*>(fused_.data() + i * 256);
-      decode_rows(kShape, OutputFormat::bf16, store_->row(rows[i]), {&to, 1});
+      decode_rows(kLayout, OutputFormat::bf16, store_->row(rows[i]), {&to, 1});
     }
   }
 

@@ -58,9 +58,8 @@ struct TensorExtent {
 // One layer's table.
 struct TableSource {
   std::int64_t layer_id = 0;
-  RowFormat format = RowFormat::fp8_e4m3_e8m0;
+  RowLayout layout;
   std::uint64_t row_count = 0;
-  std::int64_t head_dim = 0;
   TensorExtent weight;                // [row_count, head_dim]
   std::optional<TensorExtent> scale;  // [row_count, head_dim / 32] where the format has scales
 };

@@ -1,6 +1,7 @@
 // The numbers and enumerations that every module shares.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -30,6 +31,23 @@ inline constexpr int kOrderLimit = 8;
 enum class RowFormat : std::uint8_t {
   fp8_e4m3_e8m0,  // head_dim E4M3FN codes and one E8M0 scale byte per 32 of them
   bf16,           // head_dim bfloat16, little endian
+};
+
+// The sizes of one stored row. Its codes and its scales may lie in two tensors.
+struct RowLayout {
+  RowFormat format = RowFormat::fp8_e4m3_e8m0;
+  std::size_t head_dim = 256;
+
+  constexpr std::size_t code_bytes() const {
+    return format == RowFormat::bf16 ? 2 * head_dim : head_dim;
+  }
+  // 0 where the format has no scales.
+  constexpr std::size_t scale_bytes() const {
+    return format == RowFormat::bf16 ? 0 : head_dim / 32;
+  }
+  // Codes then scales: the raw output form.
+  constexpr std::size_t row_bytes() const { return code_bytes() + scale_bytes(); }
+  friend bool operator==(const RowLayout&, const RowLayout&) = default;
 };
 
 // What a lookup writes for each row.

@@ -153,7 +153,7 @@ class CheckpointReader {
     }
     TableSource table;
     table.layer_id = hash.layer_id;
-    table.head_dim = config.head_dim;
+    table.layout.head_dim = static_cast<std::size_t>(config.head_dim);
     table.row_count = weight->shape[0];
     ENGRAM_TRY(check_row_count(hash, index, *weight, options));
     if (is_fp8(weight->dtype)) {
@@ -171,7 +171,7 @@ class CheckpointReader {
     } else if (weight->dtype == "BF16") {
       ENGRAM_TRY(
           check_shape(*weight, {table.row_count, static_cast<std::uint64_t>(config.head_dim)}));
-      table.format = RowFormat::bf16;
+      table.layout.format = RowFormat::bf16;
     } else {
       return wrong_dtype(*weight, "F8_E4M3 or BF16");
     }

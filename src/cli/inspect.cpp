@@ -88,7 +88,7 @@ void print_json(const Inspection& found) {
   for (const TableSource& table : found.checkpoint.tables()) {
     tables += fmt::format(R"({}{{"layer":{},"rows":{},"format":"{}","weight":{},"scale":{}}})",
                           tables.empty() ? "" : ",", table.layer_id, table.row_count,
-                          row_format_name(table.format), tensor_json(table.weight),
+                          row_format_name(table.layout.format), tensor_json(table.weight),
                           table.scale ? tensor_json(*table.scale) : "null");
   }
   std::string gates;
@@ -129,7 +129,7 @@ void print_human(const Inspection& found) {
     const std::uint64_t bytes =
         table.weight.size_bytes + (table.scale ? table.scale->size_bytes : 0);
     fmt::print("table       layer {}: {} rows, {}, {} bytes ({:.2f} GiB)\n", table.layer_id,
-               table.row_count, row_format_name(table.format), bytes,
+               table.row_count, row_format_name(table.layout.format), bytes,
                static_cast<double>(bytes) / (1 << 30));
     print_tensor("weight", table.weight);
     if (table.scale) print_tensor("scale", *table.scale);

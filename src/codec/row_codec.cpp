@@ -16,23 +16,23 @@ namespace {
 constexpr std::size_t kBlockRows = 64;
 
 template <typename T>
-std::size_t decode_fp8_block(const RowShape& shape, const std::byte* packed,
+std::size_t decode_fp8_block(const RowLayout& layout, const std::byte* packed,
                              std::span<std::byte* const> outputs) {
   std::array<T*, kBlockRows> pointers;
   for (std::size_t i = 0; i < outputs.size(); ++i) pointers[i] = reinterpret_cast<T*>(outputs[i]);
-  return simd::decode_fp8({reinterpret_cast<const std::uint8_t*>(packed), shape.head_dim},
+  return simd::decode_fp8({reinterpret_cast<const std::uint8_t*>(packed), layout.head_dim},
                           std::span<T* const>(pointers.data(), outputs.size()));
 }
 
 // Up to this scale byte no code overflows: 448 * 2^(246 - 127) < 2^128.
 constexpr std::uint8_t kScaleNeverOverflows = 246;
 
-bool fp8_row_is_finite(const RowShape& shape, const std::byte* packed) {
+bool fp8_row_is_finite(const RowLayout& layout, const std::byte* packed) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(packed);
-  const std::uint8_t* scales = codes + shape.head_dim;
+  const std::uint8_t* scales = codes + layout.head_dim;
   bool bad = false;
-  for (std::size_t i = 0; i < shape.head_dim; ++i) bad |= (codes[i] & 0x7F) == 0x7F;
-  for (std::size_t i = 0; i < shape.head_dim; i += simd::kFp8Group) {
+  for (std::size_t i = 0; i < layout.head_dim; ++i) bad |= (codes[i] & 0x7F) == 0x7F;
+  for (std::size_t i = 0; i < layout.head_dim; i += simd::kFp8Group) {
     const std::uint8_t scale = scales[i / simd::kFp8Group];
     for (std::size_t j = i; scale > kScaleNeverOverflows && j < i + simd::kFp8Group; ++j) {
       bad |= (simd::fp8_value_bits(codes[j], scale) & 0x7F80'0000) == 0x7F80'0000;
@@ -41,70 +41,63 @@ bool fp8_row_is_finite(const RowShape& shape, const std::byte* packed) {
   return !bad;
 }
 
-bool bfloat16_row_is_finite(const RowShape& shape, const std::byte* packed) {
+bool bfloat16_row_is_finite(const RowLayout& layout, const std::byte* packed) {
   bool finite = true;
-  for (std::size_t i = 0; i < shape.head_dim; ++i) {
+  for (std::size_t i = 0; i < layout.head_dim; ++i) {
     finite = finite && bfloat16_is_finite(load_le<std::uint16_t>(packed + 2 * i));
   }
   return finite;
 }
 
-bool row_is_finite(const RowShape& shape, const std::byte* packed) {
-  return shape.format == RowFormat::bf16 ? bfloat16_row_is_finite(shape, packed)
-                                         : fp8_row_is_finite(shape, packed);
+bool row_is_finite(const RowLayout& layout, const std::byte* packed) {
+  return layout.format == RowFormat::bf16 ? bfloat16_row_is_finite(layout, packed)
+                                          : fp8_row_is_finite(layout, packed);
 }
 
-void copy_row(const RowShape& shape, OutputFormat format, const std::byte* packed, std::byte* out) {
+void copy_row(const RowLayout& layout, OutputFormat format, const std::byte* packed,
+              std::byte* out) {
   if (format != OutputFormat::f32) {
-    std::memcpy(out, packed, shape.row_bytes());  // raw, or bfloat16 stored as bfloat16
+    std::memcpy(out, packed, layout.row_bytes());  // raw, or bfloat16 stored as bfloat16
     return;
   }
-  for (std::size_t i = 0; i < shape.head_dim; ++i) {
+  for (std::size_t i = 0; i < layout.head_dim; ++i) {
     store_le(out + 4 * i, float_from_bfloat16(load_le<std::uint16_t>(packed + 2 * i)));
   }
 }
 
-std::size_t decode_block(const RowShape& shape, OutputFormat format, const std::byte* packed,
+std::size_t decode_block(const RowLayout& layout, OutputFormat format, const std::byte* packed,
                          std::span<std::byte* const> outputs) {
-  if (shape.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::bf16) {
-    return decode_fp8_block<std::uint16_t>(shape, packed, outputs);
+  if (layout.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::bf16) {
+    return decode_fp8_block<std::uint16_t>(layout, packed, outputs);
   }
-  if (shape.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::f32) {
-    return decode_fp8_block<float>(shape, packed, outputs);
+  if (layout.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::f32) {
+    return decode_fp8_block<float>(layout, packed, outputs);
   }
   std::size_t first_bad = outputs.size();
   for (std::size_t row = outputs.size(); row-- > 0;) {
-    const std::byte* source = packed + row * shape.row_bytes();
-    if (!row_is_finite(shape, source)) first_bad = row;
-    copy_row(shape, format, source, outputs[row]);
+    const std::byte* source = packed + row * layout.row_bytes();
+    if (!row_is_finite(layout, source)) first_bad = row;
+    copy_row(layout, format, source, outputs[row]);
   }
   return first_bad;
 }
 
 }  // namespace
 
-std::size_t RowShape::code_bytes() const {
-  return format == RowFormat::bf16 ? 2 * head_dim : head_dim;
-}
-
-std::size_t RowShape::scale_bytes() const {
-  return format == RowFormat::bf16 ? 0 : head_dim / simd::kFp8Group;
-}
-
-std::size_t RowShape::output_bytes(OutputFormat output) const {
-  switch (output) {
+std::size_t output_bytes(const RowLayout& layout, OutputFormat format) {
+  switch (format) {
     case OutputFormat::bf16:
-      return 2 * head_dim;
+      return 2 * layout.head_dim;
     case OutputFormat::f32:
-      return 4 * head_dim;
+      return 4 * layout.head_dim;
     case OutputFormat::raw:
-      return row_bytes();
+      return layout.row_bytes();
   }
   return 0;
 }
 
-std::size_t RowShape::output_alignment(OutputFormat output) {
-  switch (output) {
+std::size_t output_alignment(OutputFormat format) {
+  switch (format) {
     case OutputFormat::bf16:
       return 2;
     case OutputFormat::f32:
@@ -115,12 +108,13 @@ std::size_t RowShape::output_alignment(OutputFormat output) {
   return 1;
 }
 
-std::size_t decode_rows(const RowShape& shape, OutputFormat format, const std::byte* packed,
+std::size_t decode_rows(const RowLayout& layout, OutputFormat format, const std::byte* packed,
                         std::span<std::byte* const> outputs) {
   std::size_t first_bad = outputs.size();
   for (std::size_t begin = 0; begin < outputs.size(); begin += kBlockRows) {
     const auto block = outputs.subspan(begin, std::min(kBlockRows, outputs.size() - begin));
-    const std::size_t bad = decode_block(shape, format, packed + begin * shape.row_bytes(), block);
+    const std::size_t bad =
+        decode_block(layout, format, packed + begin * layout.row_bytes(), block);
     if (bad < block.size() && first_bad == outputs.size()) first_bad = begin + bad;
   }
   return first_bad;

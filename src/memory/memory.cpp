@@ -30,18 +30,18 @@ inline void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-inline void prefetch_row(const RowView& view, const RowShape& shape) {
-  prefetch(view.codes, shape.code_bytes());
-  if (view.scales != nullptr) prefetch(view.scales, shape.scale_bytes());
+inline void prefetch_row(const RowView& view, const RowLayout& layout) {
+  prefetch(view.codes, layout.code_bytes());
+  if (view.scales != nullptr) prefetch(view.scales, layout.scale_bytes());
 }
 
 // views [count] -> packed [count, row_bytes]
-void copy_rows(const RowShape& shape, std::span<const RowView> views, std::size_t begin,
+void copy_rows(const RowLayout& layout, std::span<const RowView> views, std::size_t begin,
                std::size_t count, std::byte* packed) {
-  const std::size_t code_bytes = shape.code_bytes();
-  const std::size_t scale_bytes = shape.scale_bytes();
+  const std::size_t code_bytes = layout.code_bytes();
+  const std::size_t scale_bytes = layout.scale_bytes();
   for (std::size_t i = begin; i < begin + count; ++i) {
-    if (i + kPrefetchRows < views.size()) prefetch_row(views[i + kPrefetchRows], shape);
+    if (i + kPrefetchRows < views.size()) prefetch_row(views[i + kPrefetchRows], layout);
     std::memcpy(packed, views[i].codes, code_bytes);
     if (scale_bytes != 0) std::memcpy(packed + code_bytes, views[i].scales, scale_bytes);
     packed += code_bytes + scale_bytes;
@@ -70,7 +70,7 @@ struct LookupWorkspace::Impl {
 // A checked call.
 struct Memory::Request {
   const RowStore* store;
-  RowShape shape;
+  RowLayout layout;
   RowOutput output;  // with its stride filled in
   std::size_t rows_per_unit = 1;
   std::size_t row_bytes_out = 0;
@@ -100,21 +100,21 @@ Result<Memory> Memory::create(Hasher hasher, std::vector<std::unique_ptr<RowStor
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const TableSource& source = stores[i]->source();
     if (source.layer_id == layers[i].layer_id && source.row_count >= layers[i].row_count &&
-        source.head_dim == stores[0]->source().head_dim) {
+        source.layout.head_dim == stores[0]->source().layout.head_dim) {
       continue;
     }
     return make_error(Code::invalid_argument,
                       "memory: store {}: expected layer {} with {} rows or more and head_dim {}, "
                       "found layer {} with {} and {}",
-                      i, layers[i].layer_id, layers[i].row_count, stores[0]->source().head_dim,
-                      source.layer_id, source.row_count, source.head_dim);
+                      i, layers[i].layer_id, layers[i].row_count,
+                      stores[0]->source().layout.head_dim, source.layer_id, source.row_count,
+                      source.layout.head_dim);
   }
   return Memory(std::move(hasher), std::move(stores), nan_policy);
 }
 
 std::size_t Memory::output_bytes(OutputFormat format) const {
-  const TableSource& source = stores_[0]->source();
-  return RowShape{source.format, static_cast<std::size_t>(source.head_dim)}.output_bytes(format);
+  return engram::output_bytes(stores_[0]->source().layout, format);
 }
 
 Result<Memory::Request> Memory::check(int table_index, std::size_t row_count,
@@ -127,14 +127,11 @@ Result<Memory::Request> Memory::check(int table_index, std::size_t row_count,
     return make_error(Code::invalid_argument, "lookup of {} rows: at most 2^32 - 2 in one call",
                       row_count);
   }
-  const TableSource& source = stores_[table_index]->source();
-  Request request{stores_[table_index].get(),
-                  {source.format, static_cast<std::size_t>(source.head_dim)},
-                  output};
-  request.row_bytes_out = request.shape.output_bytes(output.format);
+  Request request{stores_[table_index].get(), stores_[table_index]->source().layout, output};
+  request.row_bytes_out = engram::output_bytes(request.layout, output.format);
   if (output.stride_bytes == 0) request.output.stride_bytes = request.row_bytes_out;
   const std::size_t stride = request.output.stride_bytes;
-  const std::size_t alignment = RowShape::output_alignment(output.format);
+  const std::size_t alignment = output_alignment(output.format);
   const auto address = reinterpret_cast<std::uintptr_t>(output.bytes.data());
   if (stride < request.row_bytes_out || stride % alignment != 0 || address % alignment != 0) {
     return make_error(Code::invalid_argument,
@@ -220,16 +217,16 @@ Status Memory::run(const Request& request, LookupWorkspace::Impl& scratch) const
 }
 
 Status Memory::decode(const Request& request, LookupWorkspace::Impl& scratch) const {
-  const RowShape& shape = request.shape;
-  scratch.packed.resize(kBlockRows * shape.row_bytes());
+  const RowLayout& layout = request.layout;
+  scratch.packed.resize(kBlockRows * layout.row_bytes());
   const std::span<const RowView> views = scratch.views;
   for (std::size_t i = 0; i < std::min(kPrefetchRows, views.size()); ++i) {
-    prefetch_row(views[i], shape);
+    prefetch_row(views[i], layout);
   }
   for (std::size_t begin = 0; begin < views.size(); begin += kBlockRows) {
     const std::size_t count = std::min(kBlockRows, views.size() - begin);
-    copy_rows(shape, views, begin, count, scratch.packed.data());
-    const std::size_t bad = decode_rows(shape, request.output.format, scratch.packed.data(),
+    copy_rows(layout, views, begin, count, scratch.packed.data());
+    const std::size_t bad = decode_rows(layout, request.output.format, scratch.packed.data(),
                                         std::span(scratch.outputs).subspan(begin, count));
     if (bad < count && nan_policy_ == NanPolicy::reject) {
       return make_error(Code::corrupt,

@@ -11,7 +11,7 @@ class MmapStore final : public RowStore {
  public:
   MmapStore(TableSource source, os::Mapping weight, std::optional<os::Mapping> scale)
       : source_(std::move(source)),
-        shape_(row_shape(source_)),
+        layout_(source_.layout),
         weight_map_(std::move(weight)),
         scale_map_(std::move(scale)),
         codes_(weight_map_.bytes().data() + source_.weight.offset_bytes),
@@ -20,13 +20,13 @@ class MmapStore final : public RowStore {
   const TableSource& source() const override { return source_; }
 
   StoreReport report() const override {
-    return {Tier::mmap, source_.row_count * shape_.row_bytes(), 0};
+    return {Tier::mmap, source_.row_count * layout_.row_bytes(), 0};
   }
 
   Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
     ENGRAM_TRY(check_fetch(source_, rows, views));
-    const std::size_t code_bytes = shape_.code_bytes();
-    const std::size_t scale_bytes = shape_.scale_bytes();
+    const std::size_t code_bytes = layout_.code_bytes();
+    const std::size_t scale_bytes = layout_.scale_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto row = static_cast<std::size_t>(rows[i]);
       views[i] = {codes_ + row * code_bytes,
@@ -37,7 +37,7 @@ class MmapStore final : public RowStore {
 
  private:
   TableSource source_;
-  RowShape shape_;
+  RowLayout layout_;
   os::Mapping weight_map_;
   std::optional<os::Mapping> scale_map_;  // the same file again, or another shard
   const std::byte* codes_;

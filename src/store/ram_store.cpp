@@ -24,22 +24,22 @@ class RamStore final : public RowStore {
  public:
   RamStore(TableSource source, os::HugeBuffer rows, std::uint64_t huge_bytes)
       : source_(std::move(source)),
-        shape_(row_shape(source_)),
+        layout_(source_.layout),
         rows_(std::move(rows)),
         huge_bytes_(huge_bytes) {}
 
   const TableSource& source() const override { return source_; }
 
   StoreReport report() const override {
-    return {Tier::ram, source_.row_count * shape_.row_bytes(), huge_bytes_};
+    return {Tier::ram, source_.row_count * layout_.row_bytes(), huge_bytes_};
   }
 
   Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
     ENGRAM_TRY(check_fetch(source_, rows, views));
     const std::byte* base = rows_.bytes().data();
-    const std::size_t row_bytes = shape_.row_bytes();
-    const std::size_t code_bytes = shape_.code_bytes();
-    const bool has_scales = shape_.scale_bytes() != 0;
+    const std::size_t row_bytes = layout_.row_bytes();
+    const std::size_t code_bytes = layout_.code_bytes();
+    const bool has_scales = layout_.scale_bytes() != 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::byte* row = base + static_cast<std::size_t>(rows[i]) * row_bytes;
       views[i] = {row, has_scales ? row + code_bytes : nullptr};
@@ -49,7 +49,7 @@ class RamStore final : public RowStore {
 
  private:
   TableSource source_;
-  RowShape shape_;
+  RowLayout layout_;
   os::HugeBuffer rows_;  // [row_count, row_bytes]
   std::uint64_t huge_bytes_;
 };
@@ -60,22 +60,22 @@ class Loader {
   Loader(const TableSource& source, const os::ReadableFile& weight, const os::ReadableFile* scale,
          std::span<std::byte> destination)
       : source_(source),
-        shape_(row_shape(source)),
+        layout_(source.layout),
         weight_(weight),
         scale_(scale),
         destination_(destination),
-        chunk_rows_(std::max<std::uint64_t>(1, kChunkBytes / shape_.row_bytes())) {}
+        chunk_rows_(std::max<std::uint64_t>(1, kChunkBytes / layout_.row_bytes())) {}
 
   Status load(const StoreOptions& options) {
     const std::size_t chunks = (source_.row_count + chunk_rows_ - 1) / chunk_rows_;
-    const std::uint64_t total = source_.row_count * shape_.row_bytes();
+    const std::uint64_t total = source_.row_count * layout_.row_bytes();
     const std::thread::id caller = std::this_thread::get_id();
     return parallel_for(chunks, options.threads, [&](std::size_t chunk) -> Status {
       const std::uint64_t first = chunk * chunk_rows_;
       const std::uint64_t count = std::min(chunk_rows_, source_.row_count - first);
       ENGRAM_TRY(load_chunk(first, count));
       const std::uint64_t done =
-          loaded_.fetch_add(count * shape_.row_bytes()) + count * shape_.row_bytes();
+          loaded_.fetch_add(count * layout_.row_bytes()) + count * layout_.row_bytes();
       if (options.progress && std::this_thread::get_id() == caller) options.progress(done, total);
       return {};
     });
@@ -83,16 +83,16 @@ class Loader {
 
  private:
   Status load_chunk(std::uint64_t first, std::uint64_t count) {
-    const std::size_t code_bytes = shape_.code_bytes();
-    const std::size_t scale_bytes = shape_.scale_bytes();
-    std::byte* out = destination_.data() + first * shape_.row_bytes();
+    const std::size_t code_bytes = layout_.code_bytes();
+    const std::size_t scale_bytes = layout_.scale_bytes();
+    std::byte* out = destination_.data() + first * layout_.row_bytes();
     const std::uint64_t codes_at = source_.weight.offset_bytes + first * code_bytes;
     if (scale_ == nullptr) return weight_.read_at(codes_at, {out, count * code_bytes});
     std::vector<std::byte> codes(count * code_bytes);
     std::vector<std::byte> scales(count * scale_bytes);
     ENGRAM_TRY(weight_.read_at(codes_at, codes));
     ENGRAM_TRY(scale_->read_at(source_.scale->offset_bytes + first * scale_bytes, scales));
-    for (std::uint64_t row = 0; row < count; ++row, out += shape_.row_bytes()) {
+    for (std::uint64_t row = 0; row < count; ++row, out += layout_.row_bytes()) {
       std::memcpy(out, codes.data() + row * code_bytes, code_bytes);
       std::memcpy(out + code_bytes, scales.data() + row * scale_bytes, scale_bytes);
     }
@@ -100,7 +100,7 @@ class Loader {
   }
 
   const TableSource& source_;
-  RowShape shape_;
+  RowLayout layout_;
   const os::ReadableFile& weight_;
   const os::ReadableFile* scale_;  // null where the format has no scales
   std::span<std::byte> destination_;
@@ -136,7 +136,7 @@ Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
     if (!file) return std::move(file).error();
     scale = *std::move(file);
   }
-  const std::uint64_t table_bytes = source.row_count * row_shape(source).row_bytes();
+  const std::uint64_t table_bytes = source.row_count * source.layout.row_bytes();
   ENGRAM_TRY(check_memory(source, table_bytes));
   auto buffer = os::HugeBuffer::allocate(table_bytes);
   if (!buffer) return std::move(buffer).error();

@@ -18,10 +18,6 @@ Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
                     static_cast<int>(options.tier));
 }
 
-RowShape row_shape(const TableSource& source) {
-  return {source.format, static_cast<std::size_t>(source.head_dim)};
-}
-
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,
                    std::span<const RowView> views) {
   if (rows.size() != views.size()) {

@@ -5,16 +5,11 @@
 
 #include "engram/row_store.hpp"
 
-#include "codec/row_codec.hpp"
-
 namespace engram {
 
 Result<std::unique_ptr<RowStore>> open_mmap_store(const TableSource& source);
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
                                                  const StoreOptions& options);
-
-// The stored shape of a table's rows.
-RowShape row_shape(const TableSource& source);
 
 // Every row inside the table, and as many views as rows.
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,

@@ -158,7 +158,7 @@ TEST_F(CheckpointTest, OpensBfloat16TablesAndWeights) {
   }
   const auto checkpoint = open();
   ASSERT_TRUE(is_ok(checkpoint));
-  EXPECT_EQ(checkpoint->tables()[0].format, RowFormat::bf16);
+  EXPECT_EQ(checkpoint->tables()[0].layout.format, RowFormat::bf16);
   EXPECT_FALSE(checkpoint->tables()[0].scale);
 }
 
@@ -299,7 +299,7 @@ TEST_F(CheckpointTest, ServesTheRightBytesOrNoneUnderEveryBitFlipOfAHeader) {
     };
     const TableSource& table = opened->tables()[0];
     EXPECT_TRUE(same(table.weight, truth->tables()[0].weight)) << bit;
-    EXPECT_EQ(table.format, truth->tables()[0].format) << bit;
+    EXPECT_EQ(table.layout.format, truth->tables()[0].layout.format) << bit;
     EXPECT_TRUE(table.scale && same(*table.scale, *truth->tables()[0].scale)) << bit;
     if (opened->gates().empty()) continue;  // a gate tensor lost its name and is reported missing
     const GateSource& gate = opened->gates()[0];

@@ -82,7 +82,7 @@ TEST_F(MakeModel, StoresTheSameValuesAsBfloat16) {
   const auto bf16 = Engine::open(folder_ / "bf16");
   ASSERT_TRUE(is_ok(fp8));
   ASSERT_TRUE(is_ok(bf16));
-  EXPECT_EQ(bf16->checkpoint().tables()[0].format, RowFormat::bf16);
+  EXPECT_EQ(bf16->checkpoint().tables()[0].layout.format, RowFormat::bf16);
   const std::vector<RowId> rows = {0, 3, 2399};
   EXPECT_EQ(raw_rows(*fp8, 1, rows, OutputFormat::bf16),
             raw_rows(*bf16, 1, rows, OutputFormat::bf16));

@@ -6,7 +6,6 @@
 
 #include "engram/row_store.hpp"
 
-#include "codec/row_codec.hpp"
 #include "os/file.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -21,10 +20,10 @@ std::string row_bytes(const RowStore& store, RowId row) {
   RowView view;
   const Status status = store.fetch({&row, 1}, {&view, 1});
   EXPECT_TRUE(is_ok(status));
-  const RowShape shape{store.source().format, static_cast<std::size_t>(store.source().head_dim)};
-  std::string bytes(reinterpret_cast<const char*>(view.codes), shape.code_bytes());
+  const RowLayout& layout = store.source().layout;
+  std::string bytes(reinterpret_cast<const char*>(view.codes), layout.code_bytes());
   if (view.scales != nullptr) {
-    bytes.append(reinterpret_cast<const char*>(view.scales), shape.scale_bytes());
+    bytes.append(reinterpret_cast<const char*>(view.scales), layout.scale_bytes());
   }
   return bytes;
 }
@@ -101,9 +100,8 @@ class HugeTable : public ::testing::Test {
     const std::string path = folder_ / "table";
     source_ = {
         1,
-        RowFormat::fp8_e4m3_e8m0,
+        {RowFormat::fp8_e4m3_e8m0, 256},
         kRows,
-        256,
         {"w", path, "F8_E4M3", {kRows, 256}, 664, kRows * 256, 664 + kRows * 264},
         TensorExtent{
             "s", path, "F8_E8M0", {kRows, 8}, 664 + kRows * 256, kRows * 8, 664 + kRows * 264}};
