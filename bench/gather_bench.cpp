@@ -50,7 +50,8 @@ class BenchStore final : public RowStore {
     return rows_.bytes().data() + static_cast<std::size_t>(id) * kRowBytes;
   }
   Status fetch(std::span<const RowId> ids, std::span<RowView> views) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) views[i] = {row(ids[i]), row(ids[i]) + 256};
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      views[i] = {row(ids[i]), row(ids[i]) + 256, nullptr};
     return {};
   }
 

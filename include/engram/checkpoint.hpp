@@ -32,6 +32,7 @@ struct ENGRAM_API ModelConfig {
   std::int64_t hidden_dim = 0;               // hidden_size or dim
   std::int64_t copies = 0;                   // hc_mult: hyper-connection residual copies
   double norm_eps = 0;                       // rms_norm_eps or norm_eps; never defaulted
+  std::string declared_codec;                // quantization_config.engram_*; empty where not given
   std::string token_map_sha256;              // engram_token_map_sha256; empty where not given
 
   // Code::corrupt names the missing or contradictory field; Code::not_found where the model has no
@@ -60,8 +61,9 @@ struct TableSource {
   std::int64_t layer_id = 0;
   RowLayout layout;
   std::uint64_t row_count = 0;
-  TensorExtent weight;                // [row_count, head_dim]
-  std::optional<TensorExtent> scale;  // [row_count, head_dim / 32] where the format has scales
+  TensorExtent weight;                // [row_count, code_bytes], however its dtype divides them
+  std::optional<TensorExtent> scale;  // [row_count, head_dim / group] where the format has scales
+  std::optional<TensorExtent> bias;   // the same where it has biases
 };
 
 // One layer's gate weights.
@@ -77,6 +79,8 @@ struct CheckpointOptions {
   // Accept tables with more rows than the primes add up to (test fixtures do; releases never).
   // Off, because a wrong engram_vocab_size looks just like that and reads wrong rows silently.
   bool allow_spare_rows = false;
+  // The format of tables whose tensors fit several and whose config declares none.
+  std::optional<RowFormat> declared_format;
 };
 
 // Immutable; any number of threads may use one.

@@ -13,10 +13,12 @@
 
 namespace engram {
 
-// The stored bytes of one row. Both pointers stay valid as long as the store.
+// The stored bytes of one row, as RowLayout sizes them. Null where the format has no such part.
+// The pointers stay valid as long as the store.
 struct RowView {
-  const std::byte* codes = nullptr;   // head_dim codes (FP8) or head_dim bfloat16
-  const std::byte* scales = nullptr;  // head_dim / 32 scale bytes; null where the format has none
+  const std::byte* codes = nullptr;
+  const std::byte* scales = nullptr;
+  const std::byte* biases = nullptr;
 };
 
 // What a store is and what it got from the system.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "engram/export.h"
+
 namespace engram {
 
 // A token id as the tokenizer gives it. Signed, so that a padding id of -1 is seen and refused.
@@ -27,26 +29,35 @@ using RowId = std::int64_t;
 // The longest n-gram any layout may ask for. V4.1 uses 4; the limit bounds fixed-size state.
 inline constexpr int kOrderLimit = 8;
 
-// How one row of a table is stored. A format is declared, never guessed from a shape.
+// How one row of a table is stored. A format is declared, never guessed from a shape: five 4-bit
+// formats share one. Values are formulas of an element q and its group's scale s; groups are runs
+// of RowLayout::group columns, 32 unless the format is affine.
 enum class RowFormat : std::uint8_t {
-  fp8_e4m3_e8m0,  // head_dim E4M3FN codes and one E8M0 scale byte per 32 of them
-  bf16,           // head_dim bfloat16, little endian
+  fp8_e4m3_e8m0,  // q E4M3FN, s E8M0: q * s. Official, Quark; MLX mxfp8 is the same bytes
+  bf16,           // bfloat16
+  f16,            // IEEE binary16
+  f32,            // IEEE binary32
+  int8_f32,       // q int8, s binary32: q * s. Ascend
+  mxfp4,          // q E2M1, even column in the low nibble, s E8M0: q * s
+  int4_e4m3,      // q int4 (two's complement), low nibble first, s E4M3FN: q * s / 8
+  int4_e8m0,      // q int4 (two's complement), low nibble first, s E8M0: q * s
+  int4_f16,       // q - 8 (offset binary), low nibble first, s binary16: (q - 8) * s
+  affine,         // q of `bits` bits, least significant first, s and b: q * s + b. MLX
 };
 
-// The sizes of one stored row. Its codes and its scales may lie in two tensors.
-struct RowLayout {
+// The sizes of one stored row. Its codes, scales and biases may lie in several tensors.
+struct ENGRAM_API RowLayout {
   RowFormat format = RowFormat::fp8_e4m3_e8m0;
   std::size_t head_dim = 256;
+  std::size_t group = 32;   // columns that share one scale
+  std::size_t bits = 8;     // affine: bits of one code, 2, 3, 4, 6 or 8
+  bool wide_scales = true;  // affine: scales and biases are binary32, otherwise bfloat16
 
-  constexpr std::size_t code_bytes() const {
-    return format == RowFormat::bf16 ? 2 * head_dim : head_dim;
-  }
-  // 0 where the format has no scales.
-  constexpr std::size_t scale_bytes() const {
-    return format == RowFormat::bf16 ? 0 : head_dim / 32;
-  }
-  // Codes then scales: the raw output form.
-  constexpr std::size_t row_bytes() const { return code_bytes() + scale_bytes(); }
+  std::size_t code_bytes() const;
+  std::size_t scale_bytes() const;  // 0 where the format has no scales
+  std::size_t bias_bytes() const;   // 0 where the format has no biases
+  // Codes, then scales, then biases: the raw output form.
+  std::size_t row_bytes() const { return code_bytes() + scale_bytes() + bias_bytes(); }
   friend bool operator==(const RowLayout&, const RowLayout&) = default;
 };
 

@@ -5,7 +5,9 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "checkpoint/table_layout.hpp"
 #include "checkpoint/tensor_catalog.hpp"
+#include "checkpoint/tensor_checks.hpp"
 #include "os/file.hpp"
 
 namespace engram {
@@ -20,32 +22,7 @@ constexpr std::array<std::string_view, 4> kPrefixes = {"", "model.", "language_m
 // Official, Quark, vLLM, MLX.
 constexpr std::array<std::string_view, 4> kScaleNames = {"scale", "weight_scale",
                                                          "weight_scale_inv", "scales"};
-
-bool is_fp8(std::string_view dtype) { return dtype == "F8_E4M3" || dtype == "F8_E4M3FN"; }
-
-bool is_e8m0(std::string_view dtype) {
-  return dtype == "F8_E8M0" || dtype == "F8_E8M0FNU" || dtype == "U8";
-}
-
-std::string shape_text(std::span<const std::uint64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-Status check_shape(const TensorExtent& tensor, std::initializer_list<std::uint64_t> expected) {
-  if (std::equal(tensor.shape.begin(), tensor.shape.end(), expected.begin(), expected.end())) {
-    return {};
-  }
-  return make_error(Code::corrupt, "{}: '{}': expected shape {}, found {}", tensor.path,
-                    tensor.name, shape_text(std::span(expected.begin(), expected.size())),
-                    shape_text(tensor.shape));
-}
-
-Error wrong_dtype(const TensorExtent& tensor, std::string_view expected) {
-  const bool fnuz = tensor.dtype.find("FNUZ") != std::string::npos;
-  return make_error(Code::unsupported, "{}: '{}': expected dtype {}, found {}{}", tensor.path,
-                    tensor.name, expected, tensor.dtype,
-                    fnuz ? " (another number format, with half the value per code)" : "");
-}
+constexpr std::array<std::string_view, 1> kBiasNames = {"biases"};  // MLX
 
 }  // namespace
 
@@ -130,53 +107,68 @@ class CheckpointReader {
     return catalog_.find(*name);
   }
 
-  // The scale of layers.L.engram.<module>, under any of its names.
-  Result<TensorExtent> find_scale(std::int64_t layer_id, std::string_view module) {
+  // A companion of layers.L.engram.<module> under any of its names; nothing where there is none.
+  template <typename Names>
+  Result<std::optional<TensorExtent>> find_companion(std::int64_t layer_id, std::string_view module,
+                                                     const Names& names) {
     std::vector<std::string> spellings;
-    for (const std::string_view scale : kScaleNames) {
-      spellings.push_back(fmt::format("{}.{}", module, scale));
-    }
+    for (const std::string_view name : names)
+      spellings.push_back(fmt::format("{}.{}", module, name));
     const auto name = resolve(layer_id, {spellings.begin(), spellings.end()});
+    if (!name && name.error().code == Code::not_found) return std::optional<TensorExtent>();
     if (!name) return name.error();
     auto tensor = catalog_.find(*name);
-    if (tensor && !is_e8m0(tensor->dtype)) return wrong_dtype(*tensor, "F8_E8M0 or U8");
-    return tensor;
+    if (!tensor) return std::move(tensor).error();
+    return std::optional<TensorExtent>(*std::move(tensor));
+  }
+
+  Result<TensorExtent> find_wkv_scale(std::int64_t layer_id) {
+    auto scale = find_companion(layer_id, "wkv", kScaleNames);
+    if (!scale) return std::move(scale).error();
+    if (!*scale) {
+      return make_error(Code::not_found, "{}: no tensor 'layers.{}.engram.wkv.scale'",
+                        checkpoint_.directory_, layer_id);
+    }
+    if (!is_e8m0((*scale)->dtype)) return wrong_dtype(**scale, "F8_E8M0 or U8");
+    return **std::move(scale);
+  }
+
+  // What the caller declares comes before what the config does.
+  Result<DeclaredFormat> declared_format(const CheckpointOptions& options) const {
+    if (options.declared_format) return DeclaredFormat{options.declared_format, "--codec"};
+    const std::string& name = checkpoint_.config_.declared_codec;
+    if (name.empty()) return DeclaredFormat{};
+    const auto format = row_format_from_name(name);
+    if (!format) return with_context(format.error(), checkpoint_.directory_ + "/config.json");
+    return DeclaredFormat{*format, "config.json"};
   }
 
   Status read_table(const LayerHash& hash, std::size_t index, const CheckpointOptions& options) {
-    const ModelConfig& config = checkpoint_.config_;
+    TableTensors tensors;
     auto weight = find(hash.layer_id, "embed.weight");
     if (!weight) return std::move(weight).error();
-    if (weight->shape.size() != 2) {
-      return make_error(Code::corrupt, "{}: '{}': expected two dimensions, found {}", weight->path,
-                        weight->name, shape_text(weight->shape));
+    tensors.weight = *std::move(weight);
+    auto scale = find_companion(hash.layer_id, "embed", kScaleNames);
+    if (!scale) return std::move(scale).error();
+    tensors.scale = *std::move(scale);
+    auto bias = find_companion(hash.layer_id, "embed", kBiasNames);
+    if (!bias) return std::move(bias).error();
+    tensors.bias = *std::move(bias);
+    for (const TensorExtent* tensor : {&tensors.weight, tensors.scale ? &*tensors.scale : nullptr,
+                                       tensors.bias ? &*tensors.bias : nullptr}) {
+      if (tensor == nullptr || tensor->shape.size() == 2) continue;
+      return make_error(Code::corrupt, "{}: '{}': expected two dimensions, found {}", tensor->path,
+                        tensor->name, shape_text(tensor->shape));
     }
-    TableSource table;
-    table.layer_id = hash.layer_id;
-    table.layout.head_dim = static_cast<std::size_t>(config.head_dim);
-    table.row_count = weight->shape[0];
-    ENGRAM_TRY(check_row_count(hash, index, *weight, options));
-    if (is_fp8(weight->dtype)) {
-      ENGRAM_TRY(
-          check_shape(*weight, {table.row_count, static_cast<std::uint64_t>(config.head_dim)}));
-      if (config.head_dim % kScaleGroup != 0) {
-        return make_error(Code::unsupported, "engram_head_dim {}: FP8 rows need a multiple of 32",
-                          config.head_dim);
-      }
-      auto scale = find_scale(hash.layer_id, "embed");
-      if (!scale) return std::move(scale).error();
-      ENGRAM_TRY(check_shape(
-          *scale, {table.row_count, static_cast<std::uint64_t>(config.head_dim / kScaleGroup)}));
-      table.scale = *std::move(scale);
-    } else if (weight->dtype == "BF16") {
-      ENGRAM_TRY(
-          check_shape(*weight, {table.row_count, static_cast<std::uint64_t>(config.head_dim)}));
-      table.layout.format = RowFormat::bf16;
-    } else {
-      return wrong_dtype(*weight, "F8_E4M3 or BF16");
-    }
-    table.weight = *std::move(weight);
-    checkpoint_.tables_.push_back(std::move(table));
+    ENGRAM_TRY(check_row_count(hash, index, tensors.weight, options));
+    const auto declared = declared_format(options);
+    if (!declared) return declared.error();
+    const auto layout =
+        table_layout(tensors, static_cast<std::size_t>(checkpoint_.config_.head_dim), *declared);
+    if (!layout) return layout.error();
+    checkpoint_.tables_.push_back({hash.layer_id, *layout, tensors.weight.shape[0],
+                                   std::move(tensors.weight), std::move(tensors.scale),
+                                   std::move(tensors.bias)});
     return {};
   }
 
@@ -223,7 +215,7 @@ class CheckpointReader {
     GateSource gate;
     gate.layer_id = layer_id;
     if (is_fp8(wkv->dtype)) {
-      auto scale = find_scale(layer_id, "wkv");
+      auto scale = find_wkv_scale(layer_id);
       if (!scale) return std::move(scale).error();
       const auto tiles = [](std::uint64_t size) { return (size + kScaleGroup - 1) / kScaleGroup; };
       ENGRAM_TRY(check_shape(*scale, {tiles(outputs), tiles(inputs)}));

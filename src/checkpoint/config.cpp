@@ -137,6 +137,21 @@ Status read_layers(const Fields& fields, ModelConfig& config) {
   return {};
 }
 
+// The codec that an exporter declares: NVIDIA writes engram_embed_quant, LibertAI engram_dtype.
+Status read_declared_codec(const Fields& fields, ModelConfig& config) {
+  const auto quantization = fields.find({"quantization_config"});
+  if (!quantization) return quantization.error();
+  if (!*quantization) return {};
+  for (const std::string_view name : {"engram_embed_quant", "engram_dtype"}) {
+    const auto field = json_find(**quantization, name);
+    if (!field) continue;
+    const auto codec = json_string(*field, name);
+    if (!codec) return codec.error();
+    config.declared_codec = *codec;
+  }
+  return {};
+}
+
 Status read_fields(const Fields& fields, ModelConfig& config) {
   ENGRAM_TRY(read_layers(fields, config));
   ENGRAM_TRY(fields.read({"engram_max_ngram_size"}, config.max_ngram_size));
@@ -154,6 +169,7 @@ Status read_fields(const Fields& fields, ModelConfig& config) {
   const auto eps = json_number(*eps_field, "rms_norm_eps");
   if (!eps) return eps.error();
   config.norm_eps = *eps;
+  ENGRAM_TRY(read_declared_codec(fields, config));
   const auto digest_field = fields.find({"engram_token_map_sha256"});
   if (!digest_field) return digest_field.error();
   if (!*digest_field) return {};

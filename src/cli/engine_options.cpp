@@ -8,6 +8,15 @@
 
 namespace engram::cli {
 
+void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
+  command.add_flag("--allow-spare-rows", options.allow_spare_rows,
+                   "Accept tables with more rows than the primes need");
+  command
+      .add_option("--codec", options.declared_format,
+                  "Format of the tables where several fit and the model declares none")
+      ->transform(CLI::CheckedTransformer(kRowFormats));
+}
+
 void ModelOptions::add_options(CLI::App& command) {
   engine.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   command.add_option("MODEL", model, "Model directory")->required();
@@ -15,8 +24,7 @@ void ModelOptions::add_options(CLI::App& command) {
                      "tokenizer.json to use instead of the model's own");
   command.add_option("--token-map-sha256", engine.token_map_sha256,
                      "Digest that the token map must have");
-  command.add_flag("--allow-spare-rows", engine.allow_spare_rows,
-                   "Accept tables with more rows than the primes need");
+  add_checkpoint_options(command, engine.checkpoint);
 }
 
 void ModelOptions::add_tier_options(CLI::App& command) {

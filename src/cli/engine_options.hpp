@@ -8,11 +8,14 @@
 
 namespace engram::cli {
 
+// --allow-spare-rows, --codec.
+void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
+
 struct ModelOptions {
   std::string model;
   EngineOptions engine;
 
-  // MODEL, --tokenizer, --token-map-sha256, --allow-spare-rows.
+  // MODEL, --tokenizer, --token-map-sha256, and the checkpoint options.
   void add_options(CLI::App& command);
   // --tier, --nan, --threads.
   void add_tier_options(CLI::App& command);

@@ -8,6 +8,7 @@
 #include "engram/engine.hpp"
 
 #include "cli/command.hpp"
+#include "cli/engine_options.hpp"
 #include "cli/names.hpp"
 
 namespace engram::cli {
@@ -17,7 +18,7 @@ struct InspectOptions {
   std::string model;
   std::string tokenizer;
   std::string token_map_sha256;
-  bool allow_spare_rows = false;
+  CheckpointOptions checkpoint;
   bool json = false;
 };
 
@@ -29,7 +30,7 @@ struct Inspection {
 };
 
 Result<Inspection> inspect(const InspectOptions& options) {
-  auto checkpoint = Checkpoint::open(options.model, {options.allow_spare_rows});
+  auto checkpoint = Checkpoint::open(options.model, options.checkpoint);
   if (!checkpoint) return std::move(checkpoint).error();
   Inspection result{*std::move(checkpoint), {}, options.tokenizer, {}};
   if (result.tokenizer_path.empty()) result.tokenizer_path = result.checkpoint.tokenizer_path();
@@ -86,10 +87,12 @@ std::string missing_json(const Inspection& found) {
 void print_json(const Inspection& found) {
   std::string tables;
   for (const TableSource& table : found.checkpoint.tables()) {
-    tables += fmt::format(R"({}{{"layer":{},"rows":{},"format":"{}","weight":{},"scale":{}}})",
-                          tables.empty() ? "" : ",", table.layer_id, table.row_count,
-                          row_format_name(table.layout.format), tensor_json(table.weight),
-                          table.scale ? tensor_json(*table.scale) : "null");
+    tables +=
+        fmt::format(R"({}{{"layer":{},"rows":{},"format":"{}","weight":{},"scale":{},"bias":{}}})",
+                    tables.empty() ? "" : ",", table.layer_id, table.row_count,
+                    row_format_name(table.layout.format), tensor_json(table.weight),
+                    table.scale ? tensor_json(*table.scale) : "null",
+                    table.bias ? tensor_json(*table.bias) : "null");
   }
   std::string gates;
   for (const GateSource& gate : found.checkpoint.gates()) {
@@ -126,13 +129,15 @@ void print_human(const Inspection& found) {
                found.map->compressed_size(), found.map->sha256());
   }
   for (const TableSource& table : found.checkpoint.tables()) {
-    const std::uint64_t bytes =
-        table.weight.size_bytes + (table.scale ? table.scale->size_bytes : 0);
-    fmt::print("table       layer {}: {} rows, {}, {} bytes ({:.2f} GiB)\n", table.layer_id,
-               table.row_count, row_format_name(table.layout.format), bytes,
-               static_cast<double>(bytes) / (1 << 30));
+    const std::uint64_t bytes = table.row_count * table.layout.row_bytes();
+    fmt::print("table       layer {}: {} rows, {}, {} bytes ({:.2f} GiB), {:.4g} bits per weight\n",
+               table.layer_id, table.row_count, row_format_name(table.layout.format), bytes,
+               static_cast<double>(bytes) / (1 << 30),
+               8.0 * static_cast<double>(table.layout.row_bytes()) /
+                   static_cast<double>(table.layout.head_dim));
     print_tensor("weight", table.weight);
     if (table.scale) print_tensor("scale", *table.scale);
+    if (table.bias) print_tensor("bias", *table.bias);
   }
   for (const GateSource& gate : found.checkpoint.gates()) {
     fmt::print("gate        layer {}\n", gate.layer_id);
@@ -167,8 +172,7 @@ void add_inspect(CLI::App& app, Run& run) {
                       "tokenizer.json to use instead of the model's own");
   command->add_option("--token-map-sha256", options->token_map_sha256,
                       "Digest that the token map must have");
-  command->add_flag("--allow-spare-rows", options->allow_spare_rows,
-                    "Accept tables with more rows than the primes need");
+  add_checkpoint_options(*command, options->checkpoint);
   command->add_flag("--json", options->json, "One JSON object");
   command->callback([options, &run] { run = [options] { return run_inspect(*options); }; });
 }

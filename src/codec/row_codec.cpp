@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/bfloat16.hpp"
-#include "base/bytes.hpp"
+#include "codec/row_values.hpp"
 #include "simd/fp8.hpp"
 
 namespace engram {
@@ -24,62 +25,101 @@ std::size_t decode_fp8_block(const RowLayout& layout, const std::byte* packed,
                           std::span<T* const>(pointers.data(), outputs.size()));
 }
 
-// Up to this scale byte no code overflows: 448 * 2^(246 - 127) < 2^128.
-constexpr std::uint8_t kScaleNeverOverflows = 246;
+// Columns decoded through the stack at once; a multiple of every group size.
+constexpr std::size_t kChunkColumns = 256;
 
-bool fp8_row_is_finite(const RowLayout& layout, const std::byte* packed) {
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(packed);
-  const std::uint8_t* scales = codes + layout.head_dim;
-  bool bad = false;
-  for (std::size_t i = 0; i < layout.head_dim; ++i) bad |= (codes[i] & 0x7F) == 0x7F;
-  for (std::size_t i = 0; i < layout.head_dim; i += simd::kFp8Group) {
-    const std::uint8_t scale = scales[i / simd::kFp8Group];
-    for (std::size_t j = i; scale > kScaleNeverOverflows && j < i + simd::kFp8Group; ++j) {
-      bad |= (simd::fp8_value_bits(codes[j], scale) & 0x7F80'0000) == 0x7F80'0000;
-    }
-  }
-  return !bad;
+bool store_value(float value, float& out) {
+  out = value;
+  return std::isfinite(value);
 }
 
-bool bfloat16_row_is_finite(const RowLayout& layout, const std::byte* packed) {
+bool store_value(float value, std::uint16_t& out) {
+  out = bfloat16_from_float(value);
+  return bfloat16_is_finite(out);
+}
+
+// Columns [first, first + count) of a row whose format expands to FP8.
+template <typename T>
+bool decode_expanded(const RowLayout& layout, const std::byte* packed, std::size_t first,
+                     std::size_t count, T* out) {
+  std::array<std::uint8_t, kChunkColumns + kChunkColumns / simd::kFp8Group> fp8;
+  expand_to_fp8(layout, packed, first, count, fp8.data());
+  return simd::decode_fp8({fp8.data(), count}, std::span<T* const>(&out, 1)) == 1;
+}
+
+// The same of any other format.
+template <typename T>
+bool decode_by_definition(const RowLayout& layout, const std::byte* packed, std::size_t first,
+                          std::size_t count, T* out) {
+  std::array<float, kChunkColumns> values;
+  decode_values(layout, packed, first, count, values.data());
   bool finite = true;
-  for (std::size_t i = 0; i < layout.head_dim; ++i) {
-    finite = finite && bfloat16_is_finite(load_le<std::uint16_t>(packed + 2 * i));
+  for (std::size_t i = 0; i < count; ++i) finite &= store_value(values[i], out[i]);
+  return finite;
+}
+
+// Returns whether every value is finite.
+template <typename T>
+bool decode_row(const RowLayout& layout, const std::byte* packed, T* out) {
+  const bool expands = expands_to_fp8(layout.format);
+  bool finite = true;
+  for (std::size_t first = 0; first < layout.head_dim; first += kChunkColumns) {
+    const std::size_t count = std::min(kChunkColumns, layout.head_dim - first);
+    finite &= expands ? decode_expanded(layout, packed, first, count, out + first)
+                      : decode_by_definition(layout, packed, first, count, out + first);
   }
   return finite;
 }
 
+// Whether a row that is copied, not decoded, holds finite values only.
 bool row_is_finite(const RowLayout& layout, const std::byte* packed) {
-  return layout.format == RowFormat::bf16 ? bfloat16_row_is_finite(layout, packed)
-                                          : fp8_row_is_finite(layout, packed);
+  std::array<float, kChunkColumns> values;
+  bool finite = true;
+  for (std::size_t first = 0; first < layout.head_dim; first += kChunkColumns) {
+    const std::size_t count = std::min(kChunkColumns, layout.head_dim - first);
+    finite &= expands_to_fp8(layout.format)
+                  ? decode_expanded(layout, packed, first, count, values.data())
+                  : decode_by_definition(layout, packed, first, count, values.data());
+  }
+  return finite;
 }
 
-void copy_row(const RowLayout& layout, OutputFormat format, const std::byte* packed,
-              std::byte* out) {
-  if (format != OutputFormat::f32) {
-    std::memcpy(out, packed, layout.row_bytes());  // raw, or bfloat16 stored as bfloat16
-    return;
-  }
-  for (std::size_t i = 0; i < layout.head_dim; ++i) {
-    store_le(out + 4 * i, float_from_bfloat16(load_le<std::uint16_t>(packed + 2 * i)));
-  }
-}
-
-std::size_t decode_block(const RowLayout& layout, OutputFormat format, const std::byte* packed,
+template <typename T>
+std::size_t decode_block(const RowLayout& layout, const std::byte* packed,
                          std::span<std::byte* const> outputs) {
-  if (layout.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::bf16) {
-    return decode_fp8_block<std::uint16_t>(layout, packed, outputs);
-  }
-  if (layout.format == RowFormat::fp8_e4m3_e8m0 && format == OutputFormat::f32) {
-    return decode_fp8_block<float>(layout, packed, outputs);
+  if (layout.format == RowFormat::fp8_e4m3_e8m0) {
+    return decode_fp8_block<T>(layout, packed, outputs);
   }
   std::size_t first_bad = outputs.size();
   for (std::size_t row = outputs.size(); row-- > 0;) {
     const std::byte* source = packed + row * layout.row_bytes();
-    if (!row_is_finite(layout, source)) first_bad = row;
-    copy_row(layout, format, source, outputs[row]);
+    if (!decode_row(layout, source, reinterpret_cast<T*>(outputs[row]))) first_bad = row;
   }
   return first_bad;
+}
+
+std::size_t copy_block(const RowLayout& layout, const std::byte* packed,
+                       std::span<std::byte* const> outputs) {
+  std::size_t first_bad = outputs.size();
+  for (std::size_t row = outputs.size(); row-- > 0;) {
+    const std::byte* source = packed + row * layout.row_bytes();
+    if (!row_is_finite(layout, source)) first_bad = row;
+    std::memcpy(outputs[row], source, layout.row_bytes());
+  }
+  return first_bad;
+}
+
+std::size_t decode_block(const RowLayout& layout, OutputFormat format, const std::byte* packed,
+                         std::span<std::byte* const> outputs) {
+  switch (format) {
+    case OutputFormat::bf16:
+      return decode_block<std::uint16_t>(layout, packed, outputs);
+    case OutputFormat::f32:
+      return decode_block<float>(layout, packed, outputs);
+    case OutputFormat::raw:
+      return copy_block(layout, packed, outputs);
+  }
+  return 0;
 }
 
 }  // namespace

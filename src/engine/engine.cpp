@@ -99,7 +99,7 @@ Engine::~Engine() = default;
 Result<Engine> Engine::open(const std::string& model_directory, const EngineOptions& options) {
   auto checkpoint = options.load == Load::addresses
                         ? Checkpoint::open_config(model_directory)
-                        : Checkpoint::open(model_directory, {options.allow_spare_rows});
+                        : Checkpoint::open(model_directory, options.checkpoint);
   if (!checkpoint) return std::move(checkpoint).error();
   const ModelConfig& config = checkpoint->config();
   auto map = open_token_map(*checkpoint, options);

@@ -33,6 +33,7 @@ inline void prefetch(const std::byte* begin, std::size_t bytes) {
 inline void prefetch_row(const RowView& view, const RowLayout& layout) {
   prefetch(view.codes, layout.code_bytes());
   if (view.scales != nullptr) prefetch(view.scales, layout.scale_bytes());
+  if (view.biases != nullptr) prefetch(view.biases, layout.bias_bytes());
 }
 
 // views [count] -> packed [count, row_bytes]
@@ -40,11 +41,15 @@ void copy_rows(const RowLayout& layout, std::span<const RowView> views, std::siz
                std::size_t count, std::byte* packed) {
   const std::size_t code_bytes = layout.code_bytes();
   const std::size_t scale_bytes = layout.scale_bytes();
+  const std::size_t bias_bytes = layout.bias_bytes();
   for (std::size_t i = begin; i < begin + count; ++i) {
     if (i + kPrefetchRows < views.size()) prefetch_row(views[i + kPrefetchRows], layout);
     std::memcpy(packed, views[i].codes, code_bytes);
-    if (scale_bytes != 0) std::memcpy(packed + code_bytes, views[i].scales, scale_bytes);
-    packed += code_bytes + scale_bytes;
+    packed += code_bytes;
+    if (scale_bytes != 0) std::memcpy(packed, views[i].scales, scale_bytes);
+    packed += scale_bytes;
+    if (bias_bytes != 0) std::memcpy(packed, views[i].biases, bias_bytes);
+    packed += bias_bytes;
   }
 }
 

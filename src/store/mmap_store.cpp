@@ -7,63 +7,71 @@
 namespace engram {
 namespace {
 
+// One tensor of the table: a mapping of its file and where its rows begin. The same file may be
+// mapped again for another tensor.
+struct Part {
+  std::optional<os::Mapping> mapping;
+  const std::byte* rows = nullptr;  // null where the format has no such part
+  std::size_t row_bytes = 0;
+
+  const std::byte* row(std::size_t id) const {
+    return rows == nullptr ? nullptr : rows + id * row_bytes;
+  }
+};
+
 class MmapStore final : public RowStore {
  public:
-  MmapStore(TableSource source, os::Mapping weight, std::optional<os::Mapping> scale)
+  MmapStore(TableSource source, Part codes, Part scales, Part biases)
       : source_(std::move(source)),
-        layout_(source_.layout),
-        weight_map_(std::move(weight)),
-        scale_map_(std::move(scale)),
-        codes_(weight_map_.bytes().data() + source_.weight.offset_bytes),
-        scales_(scale_map_ ? scale_map_->bytes().data() + source_.scale->offset_bytes : nullptr) {}
+        codes_(std::move(codes)),
+        scales_(std::move(scales)),
+        biases_(std::move(biases)) {}
 
   const TableSource& source() const override { return source_; }
 
   StoreReport report() const override {
-    return {Tier::mmap, source_.row_count * layout_.row_bytes(), 0};
+    return {Tier::mmap, source_.row_count * source_.layout.row_bytes(), 0};
   }
 
   Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
     ENGRAM_TRY(check_fetch(source_, rows, views));
-    const std::size_t code_bytes = layout_.code_bytes();
-    const std::size_t scale_bytes = layout_.scale_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto row = static_cast<std::size_t>(rows[i]);
-      views[i] = {codes_ + row * code_bytes,
-                  scales_ != nullptr ? scales_ + row * scale_bytes : nullptr};
+      views[i] = {codes_.row(row), scales_.row(row), biases_.row(row)};
     }
     return {};
   }
 
  private:
   TableSource source_;
-  RowLayout layout_;
-  os::Mapping weight_map_;
-  std::optional<os::Mapping> scale_map_;  // the same file again, or another shard
-  const std::byte* codes_;
-  const std::byte* scales_;
+  Part codes_;
+  Part scales_;
+  Part biases_;
 };
 
-Result<os::Mapping> map_tensor(const TensorExtent& tensor) {
+Result<Part> map_part(const TensorExtent& tensor, std::size_t row_bytes) {
   auto mapping = os::Mapping::open_random(tensor.path);
-  if (!mapping) return mapping;
+  if (!mapping) return std::move(mapping).error();
   ENGRAM_TRY(check_extent(tensor, mapping->bytes().size()));
-  return mapping;
+  const std::byte* rows = mapping->bytes().data() + tensor.offset_bytes;
+  return Part{*std::move(mapping), rows, row_bytes};
+}
+
+Result<Part> map_part(const std::optional<TensorExtent>& tensor, std::size_t row_bytes) {
+  return tensor ? map_part(*tensor, row_bytes) : Result<Part>(Part());
 }
 
 }  // namespace
 
 Result<std::unique_ptr<RowStore>> open_mmap_store(const TableSource& source) {
-  auto weight = map_tensor(source.weight);
-  if (!weight) return std::move(weight).error();
-  std::optional<os::Mapping> scale;
-  if (source.scale) {
-    auto mapping = map_tensor(*source.scale);
-    if (!mapping) return std::move(mapping).error();
-    scale = *std::move(mapping);
-  }
-  return std::unique_ptr<RowStore>(
-      std::make_unique<MmapStore>(source, *std::move(weight), std::move(scale)));
+  auto codes = map_part(source.weight, source.layout.code_bytes());
+  if (!codes) return std::move(codes).error();
+  auto scales = map_part(source.scale, source.layout.scale_bytes());
+  if (!scales) return std::move(scales).error();
+  auto biases = map_part(source.bias, source.layout.bias_bytes());
+  if (!biases) return std::move(biases).error();
+  return std::unique_ptr<RowStore>(std::make_unique<MmapStore>(
+      source, *std::move(codes), *std::move(scales), *std::move(biases)));
 }
 
 }  // namespace engram

@@ -38,11 +38,12 @@ class RamStore final : public RowStore {
     ENGRAM_TRY(check_fetch(source_, rows, views));
     const std::byte* base = rows_.bytes().data();
     const std::size_t row_bytes = layout_.row_bytes();
-    const std::size_t code_bytes = layout_.code_bytes();
-    const bool has_scales = layout_.scale_bytes() != 0;
+    const std::size_t scales_at = layout_.code_bytes();
+    const std::size_t biases_at = scales_at + layout_.scale_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::byte* row = base + static_cast<std::size_t>(rows[i]) * row_bytes;
-      views[i] = {row, has_scales ? row + code_bytes : nullptr};
+      views[i] = {row, layout_.scale_bytes() != 0 ? row + scales_at : nullptr,
+                  layout_.bias_bytes() != 0 ? row + biases_at : nullptr};
     }
     return {};
   }
@@ -54,15 +55,21 @@ class RamStore final : public RowStore {
   std::uint64_t huge_bytes_;
 };
 
+// One tensor of the table and the bytes it gives to each row.
+struct Part {
+  std::unique_ptr<os::ReadableFile> file;
+  std::uint64_t offset_bytes;
+  std::size_t row_bytes;
+};
+
 // Reads chunks of rows and packs them into the destination.
 class Loader {
  public:
-  Loader(const TableSource& source, const os::ReadableFile& weight, const os::ReadableFile* scale,
-         std::span<std::byte> destination)
+  // parts: codes, then scales and biases where the format has them.
+  Loader(const TableSource& source, std::span<const Part> parts, std::span<std::byte> destination)
       : source_(source),
         layout_(source.layout),
-        weight_(weight),
-        scale_(scale),
+        parts_(parts),
         destination_(destination),
         chunk_rows_(std::max<std::uint64_t>(1, kChunkBytes / layout_.row_bytes())) {}
 
@@ -83,36 +90,47 @@ class Loader {
 
  private:
   Status load_chunk(std::uint64_t first, std::uint64_t count) {
-    const std::size_t code_bytes = layout_.code_bytes();
-    const std::size_t scale_bytes = layout_.scale_bytes();
-    std::byte* out = destination_.data() + first * layout_.row_bytes();
-    const std::uint64_t codes_at = source_.weight.offset_bytes + first * code_bytes;
-    if (scale_ == nullptr) return weight_.read_at(codes_at, {out, count * code_bytes});
-    std::vector<std::byte> codes(count * code_bytes);
-    std::vector<std::byte> scales(count * scale_bytes);
-    ENGRAM_TRY(weight_.read_at(codes_at, codes));
-    ENGRAM_TRY(scale_->read_at(source_.scale->offset_bytes + first * scale_bytes, scales));
-    for (std::uint64_t row = 0; row < count; ++row, out += layout_.row_bytes()) {
-      std::memcpy(out, codes.data() + row * code_bytes, code_bytes);
-      std::memcpy(out + code_bytes, scales.data() + row * scale_bytes, scale_bytes);
+    const std::size_t row_bytes = layout_.row_bytes();
+    std::byte* out = destination_.data() + first * row_bytes;
+    std::vector<std::byte> buffer;
+    for (const Part& part : parts_) {
+      buffer.resize(count * part.row_bytes);
+      ENGRAM_TRY(part.file->read_at(part.offset_bytes + first * part.row_bytes, buffer));
+      for (std::uint64_t row = 0; row < count; ++row) {
+        std::memcpy(out + row * row_bytes, buffer.data() + row * part.row_bytes, part.row_bytes);
+      }
+      out += part.row_bytes;
     }
     return {};
   }
 
   const TableSource& source_;
   RowLayout layout_;
-  const os::ReadableFile& weight_;
-  const os::ReadableFile* scale_;  // null where the format has no scales
+  std::span<const Part> parts_;
   std::span<std::byte> destination_;
   std::uint64_t chunk_rows_;
   std::atomic<std::uint64_t> loaded_{0};
 };
 
-Result<std::unique_ptr<os::ReadableFile>> open_tensor(const TensorExtent& tensor) {
+Result<Part> open_part(const TensorExtent& tensor, std::size_t row_bytes) {
   auto file = os::open_file(tensor.path);
-  if (!file) return file;
+  if (!file) return std::move(file).error();
   ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
-  return file;
+  return Part{*std::move(file), tensor.offset_bytes, row_bytes};
+}
+
+Result<std::vector<Part>> open_parts(const TableSource& source) {
+  std::vector<Part> parts;
+  const auto add = [&](const TensorExtent& tensor, std::size_t row_bytes) -> Status {
+    auto part = open_part(tensor, row_bytes);
+    if (!part) return std::move(part).error();
+    parts.push_back(*std::move(part));
+    return {};
+  };
+  ENGRAM_TRY(add(source.weight, source.layout.code_bytes()));
+  if (source.scale) ENGRAM_TRY(add(*source.scale, source.layout.scale_bytes()));
+  if (source.bias) ENGRAM_TRY(add(*source.bias, source.layout.bias_bytes()));
+  return parts;
 }
 
 Status check_memory(const TableSource& source, std::uint64_t table_bytes) {
@@ -128,19 +146,13 @@ Status check_memory(const TableSource& source, std::uint64_t table_bytes) {
 
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
                                                  const StoreOptions& options) {
-  const auto weight = open_tensor(source.weight);
-  if (!weight) return weight.error();
-  std::unique_ptr<os::ReadableFile> scale;
-  if (source.scale) {
-    auto file = open_tensor(*source.scale);
-    if (!file) return std::move(file).error();
-    scale = *std::move(file);
-  }
+  const auto parts = open_parts(source);
+  if (!parts) return parts.error();
   const std::uint64_t table_bytes = source.row_count * source.layout.row_bytes();
   ENGRAM_TRY(check_memory(source, table_bytes));
   auto buffer = os::HugeBuffer::allocate(table_bytes);
   if (!buffer) return std::move(buffer).error();
-  Loader loader(source, **weight, scale.get(), buffer->bytes());
+  Loader loader(source, *parts, buffer->bytes());
   ENGRAM_TRY(loader.load(options));
   const std::uint64_t huge_bytes = std::min(table_bytes, buffer->huge_bytes());
   return std::unique_ptr<RowStore>(

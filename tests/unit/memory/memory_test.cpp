@@ -192,6 +192,10 @@ TEST_F(MemoryTest, RejectsOrPropagatesNonFiniteRows) {
               Code::corrupt, "NaN"));
   }
   EXPECT_TRUE(is_ok(lookup_rows({8, 9, 13}, out)));
+  std::string raw(3 * 33, '\0');
+  EXPECT_TRUE(is_ok(memory_->lookup_rows(
+      0, std::vector<RowId>{8, 9, 13},
+      {OutputFormat::raw, std::as_writable_bytes(std::span(raw)), 0}, workspace_)));
 }
 
 TEST_F(MemoryTest, PassesAStoresErrorOn) {
