@@ -96,9 +96,9 @@ class [[nodiscard]] Result {
 #define ENGRAM_TRY(expression) ENGRAM_TRY_NUMBERED(__COUNTER__, expression)
 #define ENGRAM_TRY_NUMBERED(number, expression) ENGRAM_TRY_JOIN(number, expression)
 #define ENGRAM_TRY_JOIN(number, expression) ENGRAM_TRY_NAMED(engram_try_##number, expression)
-#define ENGRAM_TRY_NAMED(name, expression)             \
-  do {                                                 \
-    if (::engram::Status name = (expression); !name) { \
-      return std::move(name).error();                  \
-    }                                                  \
+#define ENGRAM_TRY_NAMED(name, expression)                                                      \
+  do {                                                                                          \
+    if (::engram::Status name = (expression); !name) { /* NOLINT(bugprone-macro-parentheses) */ \
+      return std::move(name).error();                                                           \
+    }                                                                                           \
   } while (false)

@@ -10,6 +10,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "checkpoint/tensor_checks.hpp"
 
 namespace engram {
 namespace {
@@ -75,9 +76,9 @@ Result<std::uint64_t> expected_bytes(const TensorExtent& tensor) {
   std::optional<std::uint64_t> total = bits;
   for (const std::uint64_t dim : tensor.shape) {
     total = checked_multiply(*total, dim);
-    if (!total)
-      return make_error(Code::corrupt, "shape {} overflows 64 bits",
-                        fmt::format("[{}]", fmt::join(tensor.shape, ", ")));
+    if (!total) {
+      return make_error(Code::corrupt, "shape {} overflows 64 bits", shape_text(tensor.shape));
+    }
   }
   if (*total % 8 != 0) {
     return make_error(Code::corrupt, "{} elements of {} bits do not fill whole bytes",

@@ -35,6 +35,8 @@ int run_command(const engram::cli::Run& run) {
 
 }  // namespace
 
+// CLI11 throws only while options are declared wrongly, which any run shows.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   CLI::App app{"The Engram conditional memory of DeepSeek-V4.1: token ids to gated residual"};
   app.require_subcommand(1);

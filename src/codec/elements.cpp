@@ -18,7 +18,7 @@ float float_from_half(std::uint16_t bits) {
     magnitude = (exponent + 127 - 15) << 23 | fraction << 13;
   } else if (fraction != 0) {
     // fraction * 2^-24, normal in binary32: its leading one becomes the implicit one.
-    const int top = std::bit_width(fraction) - 1;
+    const int top = static_cast<int>(std::bit_width(fraction)) - 1;
     magnitude =
         static_cast<std::uint32_t>(top + 127 - 24) << 23 | (fraction << (23 - top) & 0x007F'FFFF);
   }

@@ -49,7 +49,7 @@ class ShardWriter {
       : recipe_(recipe),
         layer_(layer),
         outputs_(static_cast<std::uint64_t>((recipe.copies + 1) * recipe.hidden_dim)),
-        inputs_((kMaxOrder - 1) * kHeads * kProceduralHeadDim),
+        inputs_(std::uint64_t{(kMaxOrder - 1) * kHeads} * kProceduralHeadDim),
         norms_(static_cast<std::uint64_t>(recipe.copies * recipe.hidden_dim)) {
     plan_ = plan_safetensors(tensors());
   }
@@ -259,7 +259,7 @@ Status write_model(const std::string& directory, const ModelRecipe& recipe,
   for (std::size_t i = 0; i < shards; ++i) {
     ShardWriter shard(recipe, spec->layers()[i]);
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards);
-    ENGRAM_TRY(shard.write(directory + "/" + name, (*rows)[i], progress));
+    ENGRAM_TRY(shard.write(fmt::format("{}/{}", directory, name), (*rows)[i], progress));
     for (const TensorPlan& tensor : shard.plan().tensors) {
       weight_map +=
           fmt::format("{}\n    \"{}\": \"{}\"", weight_map.empty() ? "" : ",", tensor.name, name);

@@ -26,6 +26,7 @@ inline void prefetch(const std::byte* begin, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(begin) / kLineBytes;
   const auto last = (reinterpret_cast<std::uintptr_t>(begin) + bytes - 1) / kLineBytes;
   for (std::uintptr_t line = first; line <= last; ++line) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a line number is an address.
     __builtin_prefetch(reinterpret_cast<const void*>(line * kLineBytes));
   }
 }

@@ -107,11 +107,13 @@ Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes) {
   }
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t aligned = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  // NOLINTBEGIN(performance-no-int-to-ptr): aligning an address is arithmetic on it.
   if (aligned > address) ::munmap(data, aligned - address);
   const std::size_t tail = address + kHugePageBytes - aligned;
   if (tail > 0) ::munmap(reinterpret_cast<void*>(aligned + rounded), tail);
   ::madvise(reinterpret_cast<void*>(aligned), rounded, MADV_HUGEPAGE);
   return HugeBuffer(reinterpret_cast<std::byte*>(aligned), rounded);
+  // NOLINTEND(performance-no-int-to-ptr)
 }
 
 HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept

@@ -40,7 +40,7 @@ std::uint32_t fp8_value_bits(std::uint8_t code, std::uint8_t scale) {
   const auto significand = static_cast<std::uint32_t>(exponent == 0 ? mantissa : 8 + mantissa);
   const int power = (exponent == 0 ? 1 : exponent) - 10 + scale - 127;
   if (significand == 0) return sign;
-  const int top = std::bit_width(significand) - 1;
+  const int top = static_cast<int>(std::bit_width(significand)) - 1;
   const int biased = top + power + 127;
   if (biased >= 255) return sign | kInfinity;
   if (biased >= 1) {
