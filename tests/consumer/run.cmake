@@ -20,6 +20,18 @@ run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/consumer -G Ninja
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
 run(${WORK}/consumer/consumer)
 
+# The C consumer's rows are the command line's.
+file(REMOVE_RECURSE ${WORK}/model)
+run(${CLI} make-model ${WORK}/model --tokenizer ${SOURCE}/data/demo-tokenizer.json)
+run(${WORK}/consumer/consumer ${WORK}/model)
+run(${WORK}/consumer/c_consumer ${WORK}/model ${WORK}/rows.bin)
+run(${CLI} lookup ${WORK}/model --ids 5,6,7,8 --layer 1 --format raw --output ${WORK}/rows.npy)
+run(cmp --ignore-initial=128:0 ${WORK}/rows.npy ${WORK}/rows.bin)
+if(KIND STREQUAL SHARED)
+  file(GLOB_RECURSE library ${prefix}/libengram.so)
+  run(${PYTHON} ${SOURCE}/tests/policy/abi.py ${NM} ${library})
+endif()
+
 set(ENV{PKG_CONFIG_PATH} ${prefix}/lib/pkgconfig:${prefix}/lib/x86_64-linux-gnu/pkgconfig)
 set(mode "")
 if(KIND STREQUAL STATIC)

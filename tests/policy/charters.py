@@ -14,7 +14,7 @@ def charter(path):
     """The first sentence of the opening comment."""
     words = []
     for line in path.read_text().splitlines():
-        if not line.startswith("//"):
+        if not line.startswith(("//", "/*", " *")):
             break
         words.append(line[2:].strip())
         if words[-1].endswith((".", ":")) or not words[-1]:
@@ -27,7 +27,7 @@ def listing(root):
     for folder in ["include/engram", *sorted(f"src/{p.name}" for p in root.glob("src/*"))]:
         lines.append(f"\n`{folder}`\n\n")
         seen = set()
-        for path in sorted((root / folder).glob("*.[ch]pp")):
+        for path in sorted(p for p in (root / folder).glob("*") if p.suffix in (".cpp", ".hpp", ".h")):
             text = charter(path)
             # A header and its source share one charter and one line.
             if path.stem not in seen or text not in "".join(lines):

@@ -1,0 +1,222 @@
+// The C interface of models: open, describe, hash, look up.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "capi/handles.hpp"
+
+using namespace engram;        // NOLINT(google-build-using-namespace): one file, its own module
+using namespace engram::capi;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+Error bad_option(const char* name, int32_t found) {
+  return Error{Code::invalid_argument, 0,
+               std::string("options.") + name + ": found " + std::to_string(found)};
+}
+
+// The fields that the caller's version of the struct has; the rest stay zero.
+Result<engram_model_options> read_options(const engram_model_options* given) {
+  engram_model_options options{};
+  if (given == nullptr) return options;
+  constexpr std::size_t kFirstVersionBytes = 56;
+  if (given->struct_bytes < kFirstVersionBytes) {
+    return Error{
+        Code::invalid_argument, 0,
+        "options.struct_bytes: expected at least 56, found " + std::to_string(given->struct_bytes)};
+  }
+  std::memcpy(&options, given, std::min<std::size_t>(given->struct_bytes, sizeof(options)));
+  return options;
+}
+
+Result<EngineOptions> engine_options(const engram_model_options* given) {
+  const auto options = read_options(given);
+  if (!options) return options.error();
+  EngineOptions result;
+  switch (options->load) {
+    case ENGRAM_LOAD_GATES:
+      result.load = Load::gates;
+      break;
+    case ENGRAM_LOAD_ROWS:
+      result.load = Load::rows;
+      break;
+    case ENGRAM_LOAD_ADDRESSES:
+      result.load = Load::addresses;
+      break;
+    default:
+      return bad_option("load", options->load);
+  }
+  if (options->tier != ENGRAM_TIER_MMAP && options->tier != ENGRAM_TIER_RAM) {
+    return bad_option("tier", options->tier);
+  }
+  if (options->nan_policy != ENGRAM_NAN_PROPAGATE && options->nan_policy != ENGRAM_NAN_REJECT) {
+    return bad_option("nan_policy", options->nan_policy);
+  }
+  if (options->threads < 0) return bad_option("threads", options->threads);
+  result.tier = options->tier == ENGRAM_TIER_RAM ? Tier::ram : Tier::mmap;
+  result.nan_policy =
+      options->nan_policy == ENGRAM_NAN_REJECT ? NanPolicy::reject : NanPolicy::propagate;
+  result.threads = std::max(1, options->threads);
+  if (options->tokenizer_path != nullptr) result.tokenizer_path = options->tokenizer_path;
+  if (options->token_map_sha256 != nullptr) result.token_map_sha256 = options->token_map_sha256;
+  if (options->progress != nullptr) {
+    result.progress = [call = options->progress, user = options->progress_user](
+                          std::uint64_t done, std::uint64_t total) { call(user, done, total); };
+  }
+  return result;
+}
+
+// One sequence's window of raw token ids, newest first, to compressed ids.
+Status read_lookback(const TokenMap& map, std::span<const int32_t> window, Lookback& lookback) {
+  std::vector<CompressedId> ids(window.size(), kDead);
+  bool started = true;  // false from the start of the sequence on
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    if (!started && window[i] != ENGRAM_BEFORE_START) {
+      return Error{Code::invalid_argument, 0,
+                   "lookback: position " + std::to_string(i) + " is known but position " +
+                       std::to_string(i - 1) +
+                       ", after it, is not: history inside a sequence must be whole"};
+    }
+    started = window[i] != ENGRAM_BEFORE_START;
+    if (window[i] == ENGRAM_BEFORE_START || window[i] == ENGRAM_MASKED) continue;
+    ENGRAM_TRY(map.compress(window.subspan(i, 1), {}, std::span(ids).subspan(i, 1)));
+  }
+  lookback = Lookback(ids);
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t engram_model_open(const char* directory, const engram_model_options* options,
+                          engram_model** model) {
+  return make_handle(model, [&]() -> Result<Engine> {
+    if (directory == nullptr) return null_argument("directory");
+    auto with = engine_options(options);
+    if (!with) return std::move(with).error();
+    return Engine::open(directory, *with);
+  });
+}
+
+void engram_model_free(engram_model* model) { const std::unique_ptr<engram_model> owned(model); }
+
+int32_t engram_model_describe(const engram_model* model, engram_model_info* info) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (info == nullptr) return null_argument("info");
+    const ModelConfig& config = model->engine.checkpoint().config();
+    const HashSpec& spec = model->engine.hasher().spec();
+    const Memory* memory = model->engine.memory();
+    engram_model_info full{};
+    full.struct_bytes = info->struct_bytes;
+    full.layers = static_cast<int32_t>(spec.layers().size());
+    full.orders = spec.config().orders();
+    full.heads = spec.config().heads;
+    full.head_dim = static_cast<int32_t>(config.head_dim);
+    full.raw_bytes =
+        memory == nullptr ? 0 : static_cast<int32_t>(memory->output_bytes(OutputFormat::raw));
+    full.copies = static_cast<int32_t>(config.copies);
+    full.hidden_dim = static_cast<int32_t>(config.hidden_dim);
+    std::memcpy(info, &full, std::min<std::size_t>(info->struct_bytes, sizeof(full)));
+    return {};
+  });
+}
+
+int32_t engram_model_layer_id(const engram_model* model, int32_t table_index, int64_t* layer_id) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (layer_id == nullptr) return null_argument("layer_id");
+    const auto layers = model->engine.hasher().spec().layers();
+    if (table_index < 0 || static_cast<std::size_t>(table_index) >= layers.size()) {
+      return Error{Code::out_of_range, 0, "table_index " + std::to_string(table_index)};
+    }
+    *layer_id = layers[static_cast<std::size_t>(table_index)].layer_id;
+    return {};
+  });
+}
+
+int32_t engram_model_hash(const engram_model* model, const int32_t* tokens, const uint8_t* mask,
+                          size_t count, const int64_t* query_start, const int32_t* lookback,
+                          size_t sequences, uint64_t* keys) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (query_start == nullptr) return null_argument("query_start");
+    const Hasher& hasher = model->engine.hasher();
+    const auto orders = static_cast<std::size_t>(hasher.spec().config().orders());
+    const auto in = span_of(tokens, count, "tokens");
+    if (!in) return in.error();
+    const auto windows = span_of(lookback, sequences * orders, "lookback");
+    if (!windows) return windows.error();
+    const auto out = span_of(keys, hasher.spec().layers().size() * count * orders, "keys");
+    if (!out) return out.error();
+    std::vector<CompressedId> compressed(count);
+    ENGRAM_TRY(
+        model->engine.token_map().compress(*in, {mask, mask == nullptr ? 0 : count}, compressed));
+    std::vector<Lookback> lookbacks(sequences);
+    for (std::size_t i = 0; i < sequences; ++i) {
+      ENGRAM_TRY(read_lookback(model->engine.token_map(), windows->subspan(i * orders, orders),
+                               lookbacks[i]));
+    }
+    return hasher.batch_keys(compressed, {query_start, sequences + 1}, lookbacks, *out);
+  });
+}
+
+int32_t engram_model_rows(const engram_model* model, int32_t table_index, const uint64_t* keys,
+                          size_t key_count, int64_t* rows) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    const Hasher& hasher = model->engine.hasher();
+    const auto in = span_of(keys, key_count, "keys");
+    if (!in) return in.error();
+    const auto heads = static_cast<std::size_t>(hasher.spec().config().heads);
+    const auto out = span_of(rows, key_count * heads, "rows");
+    if (!out) return out.error();
+    return hasher.rows(table_index, *in, *out);
+  });
+}
+
+int32_t engram_workspace_create(engram_workspace** workspace) {
+  return make_handle(workspace, []() -> Result<LookupWorkspace> { return LookupWorkspace(); });
+}
+
+void engram_workspace_free(engram_workspace* workspace) {
+  const std::unique_ptr<engram_workspace> owned(workspace);
+}
+
+int32_t engram_model_lookup(const engram_model* model, int32_t table_index, const uint64_t* keys,
+                            size_t key_count, engram_workspace* workspace,
+                            const engram_row_output* output) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (workspace == nullptr) return null_argument("workspace");
+    const Memory* memory = model->engine.memory();
+    if (memory == nullptr)
+      return Error{Code::unavailable, 0, "the model was opened without tables"};
+    const auto in = span_of(keys, key_count, "keys");
+    if (!in) return in.error();
+    const auto out = row_output(output);
+    if (!out) return out.error();
+    return memory->lookup(table_index, *in, *out, workspace->workspace);
+  });
+}
+
+int32_t engram_model_lookup_rows(const engram_model* model, int32_t table_index,
+                                 const int64_t* rows, size_t row_count, engram_workspace* workspace,
+                                 const engram_row_output* output) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (workspace == nullptr) return null_argument("workspace");
+    const Memory* memory = model->engine.memory();
+    if (memory == nullptr)
+      return Error{Code::unavailable, 0, "the model was opened without tables"};
+    const auto in = span_of(rows, row_count, "rows");
+    if (!in) return in.error();
+    const auto out = row_output(output);
+    if (!out) return out.error();
+    return memory->lookup_rows(table_index, *in, *out, workspace->workspace);
+  });
+}
+
+}  // extern "C"
