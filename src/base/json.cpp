@@ -67,6 +67,21 @@ Result<JsonElement> json_require(JsonElement object, std::string_view name) {
   return make_error(Code::corrupt, "field '{}' is missing", name);
 }
 
+Result<std::string_view> json_require_string(JsonElement object, std::string_view name) {
+  const auto member = json_require(object, name);
+  return member ? json_string(*member, name) : Result<std::string_view>(member.error());
+}
+
+Result<JsonArray> json_require_array(JsonElement object, std::string_view name) {
+  const auto member = json_require(object, name);
+  return member ? json_array(*member, name) : Result<JsonArray>(member.error());
+}
+
+Result<JsonObject> json_require_object(JsonElement object, std::string_view name) {
+  const auto member = json_require(object, name);
+  return member ? json_object(*member, name) : Result<JsonObject>(member.error());
+}
+
 Result<std::int64_t> json_int(JsonElement value, std::string_view name) {
   return json_as<std::int64_t>(value, name, "an integer");
 }

@@ -39,6 +39,9 @@ std::optional<JsonElement> json_find(JsonElement object, std::string_view name);
 
 // Each returns the value, or Code::corrupt "field 'name': expected ..., found ...".
 Result<JsonElement> json_require(JsonElement object, std::string_view name);
+Result<std::string_view> json_require_string(JsonElement object, std::string_view name);
+Result<JsonArray> json_require_array(JsonElement object, std::string_view name);
+Result<JsonObject> json_require_object(JsonElement object, std::string_view name);
 Result<std::int64_t> json_int(JsonElement value, std::string_view name);
 Result<double> json_number(JsonElement value, std::string_view name);
 Result<std::string_view> json_string(JsonElement value, std::string_view name);

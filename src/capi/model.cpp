@@ -86,6 +86,24 @@ Status read_lookback(const TokenMap& map, std::span<const int32_t> window, Lookb
   return {};
 }
 
+// Checks what both lookups share, then calls `run(memory, input, output)`.
+template <typename T, typename Run>
+int32_t look_up(const engram_model* model, const T* input, std::size_t count, const char* name,
+                const engram_workspace* workspace, const engram_row_output* output, Run run) {
+  return guard([&]() -> Status {
+    if (model == nullptr) return null_argument("model");
+    if (workspace == nullptr) return null_argument("workspace");
+    const Memory* memory = model->engine.memory();
+    if (memory == nullptr)
+      return Error{Code::unavailable, 0, "the model was opened without tables"};
+    const auto in = span_of(input, count, name);
+    if (!in) return in.error();
+    const auto out = row_output(output);
+    if (!out) return out.error();
+    return run(*memory, *in, *out);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -188,35 +206,19 @@ void engram_workspace_free(engram_workspace* workspace) {
 int32_t engram_model_lookup(const engram_model* model, int32_t table_index, const uint64_t* keys,
                             size_t key_count, engram_workspace* workspace,
                             const engram_row_output* output) {
-  return guard([&]() -> Status {
-    if (model == nullptr) return null_argument("model");
-    if (workspace == nullptr) return null_argument("workspace");
-    const Memory* memory = model->engine.memory();
-    if (memory == nullptr)
-      return Error{Code::unavailable, 0, "the model was opened without tables"};
-    const auto in = span_of(keys, key_count, "keys");
-    if (!in) return in.error();
-    const auto out = row_output(output);
-    if (!out) return out.error();
-    return memory->lookup(table_index, *in, *out, workspace->workspace);
-  });
+  return look_up(model, keys, key_count, "keys", workspace, output,
+                 [&](const Memory& memory, auto in, const RowOutput& out) {
+                   return memory.lookup(table_index, in, out, workspace->workspace);
+                 });
 }
 
 int32_t engram_model_lookup_rows(const engram_model* model, int32_t table_index,
                                  const int64_t* rows, size_t row_count, engram_workspace* workspace,
                                  const engram_row_output* output) {
-  return guard([&]() -> Status {
-    if (model == nullptr) return null_argument("model");
-    if (workspace == nullptr) return null_argument("workspace");
-    const Memory* memory = model->engine.memory();
-    if (memory == nullptr)
-      return Error{Code::unavailable, 0, "the model was opened without tables"};
-    const auto in = span_of(rows, row_count, "rows");
-    if (!in) return in.error();
-    const auto out = row_output(output);
-    if (!out) return out.error();
-    return memory->lookup_rows(table_index, *in, *out, workspace->workspace);
-  });
+  return look_up(model, rows, row_count, "rows", workspace, output,
+                 [&](const Memory& memory, auto in, const RowOutput& out) {
+                   return memory.lookup_rows(table_index, in, out, workspace->workspace);
+                 });
 }
 
 }  // extern "C"

@@ -53,8 +53,8 @@ Result<std::uint64_t> header_size(const os::ReadableFile& file) {
   return size;
 }
 
-Result<std::vector<std::uint64_t>> read_unsigned(JsonElement value, std::string_view name) {
-  const auto list = json_array(value, name);
+Result<std::vector<std::uint64_t>> read_unsigned(JsonElement object, std::string_view name) {
+  const auto list = json_require_array(object, name);
   if (!list) return list.error();
   std::vector<std::uint64_t> numbers;
   for (const JsonElement item : *list) {
@@ -97,19 +97,13 @@ Result<TensorExtent> read_tensor(JsonElement value) {
                       object->size());
   }
   TensorExtent tensor;
-  const auto dtype = json_require(value, "dtype");
+  const auto dtype = json_require_string(value, "dtype");
   if (!dtype) return dtype.error();
-  const auto dtype_text = json_string(*dtype, "dtype");
-  if (!dtype_text) return dtype_text.error();
-  tensor.dtype = *dtype_text;
-  const auto shape = json_require(value, "shape");
-  if (!shape) return shape.error();
-  auto dims = read_unsigned(*shape, "shape");
+  tensor.dtype = *dtype;
+  auto dims = read_unsigned(value, "shape");
   if (!dims) return std::move(dims).error();
   tensor.shape = *std::move(dims);
-  const auto offsets_field = json_require(value, "data_offsets");
-  if (!offsets_field) return offsets_field.error();
-  const auto offsets = read_unsigned(*offsets_field, "data_offsets");
+  const auto offsets = read_unsigned(value, "data_offsets");
   if (!offsets) return offsets.error();
   if (offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
     return make_error(Code::corrupt, "data_offsets [{}]: expected a begin and an end after it",

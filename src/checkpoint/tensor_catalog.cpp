@@ -55,9 +55,7 @@ Result<TensorCatalog> TensorCatalog::open(const std::string& directory) {
 Status TensorCatalog::read_index(const std::string& text, const std::string& where) {
   const auto document = JsonDocument::parse(text, where);
   if (!document) return document.error();
-  const auto field = json_require(document->root(), "weight_map");
-  if (!field) return with_context(field.error(), where);
-  const auto map = json_object(*field, "weight_map");
+  const auto map = json_require_object(document->root(), "weight_map");
   if (!map) return with_context(map.error(), where);
   for (const auto entry : *map) {
     const auto file = json_string(entry.value, entry.key);

@@ -175,7 +175,7 @@ Result<std::vector<std::string>> list_files(const std::string& directory) {
 }
 
 Result<std::string> create_unique_directory(const std::string& prefix) {
-  std::string path = prefix + "XXXXXX";
+  std::string path = prefix + std::string(6, 'X');  // what mkdtemp replaces
   if (::mkdtemp(path.data()) == nullptr) {
     return system_error(errno, "cannot create directory", path);
   }

@@ -15,12 +15,6 @@ icu::UnicodeString unicode(std::string_view utf8) {
       icu::StringPiece(utf8.data(), static_cast<int32_t>(utf8.size())));
 }
 
-Result<std::string_view> string_member(JsonElement object, std::string_view name) {
-  const auto member = json_require(object, name);
-  if (!member) return member.error();
-  return json_string(*member, name);
-}
-
 }  // namespace
 
 Result<PreTokenizer> PreTokenizer::make(JsonElement config) {
@@ -30,7 +24,7 @@ Result<PreTokenizer> PreTokenizer::make(JsonElement config) {
 }
 
 Status PreTokenizer::add_steps(JsonElement config) {
-  const auto type = string_member(config, "type");
+  const auto type = json_require_string(config, "type");
   if (!type) return type.error();
   if (*type == "Split") return add_split(config);
   if (*type == "ByteLevel") return add_byte_level(config);
@@ -43,16 +37,14 @@ Status PreTokenizer::add_steps(JsonElement config) {
     return make_error(Code::unsupported,
                       "pre_tokenizer '{}': expected Sequence, Split, Digits or ByteLevel", *type);
   }
-  const auto list_field = json_require(config, "pretokenizers");
-  if (!list_field) return list_field.error();
-  const auto list = json_array(*list_field, "pretokenizers");
+  const auto list = json_require_array(config, "pretokenizers");
   if (!list) return list.error();
   for (const JsonElement part : *list) ENGRAM_TRY(add_steps(part));
   return {};
 }
 
 Status PreTokenizer::add_split(JsonElement config) {
-  const auto behavior = string_member(config, "behavior");
+  const auto behavior = json_require_string(config, "behavior");
   if (!behavior) return behavior.error();
   if (*behavior != "Isolated" && *behavior != "Removed") {
     return make_error(Code::unsupported, "Split behavior '{}': expected Isolated or Removed",
@@ -67,7 +59,7 @@ Status PreTokenizer::add_split(JsonElement config) {
     if (!text) return text.error();
     return add_pattern(unicode(*text), *behavior == "Isolated", *invert);
   }
-  const auto text = string_member(*pattern, "String");
+  const auto text = json_require_string(*pattern, "String");
   if (!text) return text.error();
   // \Q...\E quotes; a literal \E inside would end the quote early.
   if (text->find("\\E") != std::string_view::npos) {

@@ -65,9 +65,7 @@ Result<std::optional<std::string_view>> normal_form(const JsonElement& root) {
     }
     config = list->at(0).value_unsafe();
   }
-  const auto type_field = json_require(*config, "type");
-  if (!type_field) return type_field.error();
-  const auto type = json_string(*type_field, "normalizer.type");
+  const auto type = json_require_string(*config, "type");
   if (!type) return type.error();
   if (*type != "NFC" && *type != "NFD" && *type != "NFKC" && *type != "NFKD") {
     return make_error(Code::unsupported, "normalizer '{}': expected none, NFC, NFD, NFKC or NFKD",

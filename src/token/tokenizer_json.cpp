@@ -37,9 +37,7 @@ Status add_token(TokenizerJson& file, std::string_view token, TokenId id) {
 Status read_vocabulary(TokenizerJson& file) {
   const auto model = json_require(file.document.root(), "model");
   if (!model) return model.error();
-  const auto vocab = json_require(*model, "vocab");
-  if (!vocab) return vocab.error();
-  const auto entries = json_object(*vocab, "model.vocab");
+  const auto entries = json_require_object(*model, "vocab");
   if (!entries) return entries.error();
   file.ids.reserve(entries->size());
   for (const auto entry : *entries) {
@@ -54,9 +52,7 @@ Status read_vocabulary(TokenizerJson& file) {
 }
 
 Result<AddedToken> read_added_token(JsonElement item) {
-  const auto content_field = json_require(item, "content");
-  if (!content_field) return content_field.error();
-  const auto content = json_string(*content_field, "content");
+  const auto content = json_require_string(item, "content");
   if (!content) return content.error();
   const auto id_field = json_require(item, "id");
   if (!id_field) return id_field.error();
@@ -91,9 +87,7 @@ Status read_added_tokens(TokenizerJson& file) {
 // Decoders that turn one token alone into the same text: ByteLevel, none, and Fuse (which only
 // joins several tokens). Others would need their own rules; guessing one makes a wrong map.
 Status read_decoder(JsonElement decoder, TokenizerJson& file) {
-  const auto type_field = json_require(decoder, "type");
-  if (!type_field) return type_field.error();
-  const auto type = json_string(*type_field, "decoder.type");
+  const auto type = json_require_string(decoder, "type");
   if (!type) return type.error();
   if (*type == "Fuse") return {};
   if (*type == "ByteLevel") {
@@ -106,9 +100,7 @@ Status read_decoder(JsonElement decoder, TokenizerJson& file) {
                       "decoders is not defined here",
                       *type);
   }
-  const auto list_field = json_require(decoder, "decoders");
-  if (!list_field) return list_field.error();
-  const auto list = json_array(*list_field, "decoder.decoders");
+  const auto list = json_require_array(decoder, "decoders");
   if (!list) return list.error();
   for (const JsonElement part : *list) ENGRAM_TRY(read_decoder(part, file));
   return {};
