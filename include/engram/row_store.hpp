@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "engram/checkpoint.hpp"
 #include "engram/export.h"
@@ -51,5 +52,9 @@ struct StoreOptions {
 // before anything is loaded, where a `ram` table does not fit the machine or its cgroup.
 ENGRAM_API Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
                                                             const StoreOptions& options);
+
+// Opens all tables of a model in order, or none: a `ram` plan is judged as a whole.
+ENGRAM_API Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(
+    std::span<const TableSource> sources, const StoreOptions& options);
 
 }  // namespace engram

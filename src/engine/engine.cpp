@@ -30,13 +30,10 @@ Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOption
 
 Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
                            const EngineOptions& options) {
-  std::vector<std::unique_ptr<RowStore>> stores;
-  for (const TableSource& table : checkpoint.tables()) {
-    auto store = open_row_store(table, {options.tier, options.threads, options.progress});
-    if (!store) return std::move(store).error();
-    stores.push_back(*std::move(store));
-  }
-  return Memory::create(std::move(hasher), std::move(stores), options.nan_policy);
+  auto stores =
+      open_row_stores(checkpoint.tables(), {options.tier, options.threads, options.progress});
+  if (!stores) return std::move(stores).error();
+  return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy);
 }
 
 Result<std::vector<LoadedGate>> open_gates(const Checkpoint& checkpoint,

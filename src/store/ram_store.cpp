@@ -5,8 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/checked.hpp"
-#include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "os/file.hpp"
 #include "os/memory.hpp"
@@ -17,9 +15,6 @@ namespace {
 
 // Rows read at once: about 8 MiB, long enough for sequential speed, short enough for progress.
 constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
-// Left to the rest of the process when a table is judged to fit.
-constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
-
 class RamStore final : public RowStore {
  public:
   RamStore(TableSource source, os::HugeBuffer rows, std::uint64_t huge_bytes)
@@ -133,15 +128,6 @@ Result<std::vector<Part>> open_parts(const TableSource& source) {
   return parts;
 }
 
-Status check_memory(const TableSource& source, std::uint64_t table_bytes) {
-  const std::uint64_t available = os::available_memory_bytes();
-  if (range_fits(kSpareBytes, table_bytes, available)) return {};
-  return make_error(Code::out_of_memory,
-                    "layer {}: tier ram needs {} bytes (and {} to spare), {} are available; tier "
-                    "mmap serves the same rows from the file",
-                    source.layer_id, table_bytes, kSpareBytes, available);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
@@ -149,7 +135,6 @@ Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
   const auto parts = open_parts(source);
   if (!parts) return parts.error();
   const std::uint64_t table_bytes = source.row_count * source.layout.row_bytes();
-  ENGRAM_TRY(check_memory(source, table_bytes));
   auto buffer = os::HugeBuffer::allocate(table_bytes);
   if (!buffer) return std::move(buffer).error();
   Loader loader(source, *parts, buffer->bytes());

@@ -3,19 +3,47 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "os/memory.hpp"
 
 namespace engram {
 
+namespace {
+
+// Left to the rest of the process when tables are judged to fit.
+constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
+
+Status check_memory(std::span<const TableSource> sources) {
+  std::uint64_t needed = 0;
+  for (const TableSource& source : sources) needed += source.row_count * source.layout.row_bytes();
+  const std::uint64_t available = os::available_memory_bytes();
+  if (range_fits(kSpareBytes, needed, available)) return {};
+  return make_error(
+      Code::out_of_memory,
+      "tier ram needs {} bytes for {} tables (and {} to spare), {} are available; tier "
+      "mmap serves the same rows from the files",
+      needed, sources.size(), kSpareBytes, available);
+}
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(std::span<const TableSource> sources,
+                                                               const StoreOptions& options) {
+  if (options.tier == Tier::ram) ENGRAM_TRY(check_memory(sources));
+  std::vector<std::unique_ptr<RowStore>> stores;
+  for (const TableSource& source : sources) {
+    auto store =
+        options.tier == Tier::ram ? open_ram_store(source, options) : open_mmap_store(source);
+    if (!store) return std::move(store).error();
+    stores.push_back(*std::move(store));
+  }
+  return stores;
+}
+
 Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
                                                  const StoreOptions& options) {
-  switch (options.tier) {
-    case Tier::mmap:
-      return open_mmap_store(source);
-    case Tier::ram:
-      return open_ram_store(source, options);
-  }
-  return make_error(Code::invalid_argument, "tier {} does not exist",
-                    static_cast<int>(options.tier));
+  auto stores = open_row_stores({&source, 1}, options);
+  if (!stores) return std::move(stores).error();
+  return std::move(stores->front());
 }
 
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,

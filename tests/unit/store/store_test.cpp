@@ -146,7 +146,10 @@ TEST_F(HugeTable, IsAddressedWith64Bits) {
 TEST_F(HugeTable, IsRefusedByRamBeforeAnythingIsLoaded) {
   if (os::path_exists("/proc/meminfo")) {
     EXPECT_TRUE(fails(open_row_store(source_, {Tier::ram, 1, {}}), Code::out_of_memory,
-                      "tier ram needs 101377628352 bytes"));
+                      "tier ram needs 101377628352 bytes for 1 tables"));
+    const std::vector<TableSource> both = {source_, source_};
+    EXPECT_TRUE(fails(open_row_stores(both, {Tier::ram, 1, {}}), Code::out_of_memory,
+                      "tier ram needs 202755256704 bytes for 2 tables"));
   }
 }
 
