@@ -68,7 +68,8 @@ ENGRAM_API int64_t engram_token_map_compressed_size(const engram_token_map* map)
 ENGRAM_API const char* engram_token_map_sha256(const engram_token_map* map);
 
 /* tokens [count], mask [count] or NULL (1 text, 0 takes no part) -> compressed [count]; -1 where the
- * mask is 0. ENGRAM_OUT_OF_RANGE for an id outside the map; then compressed is untouched. */
+ * mask is 0, whatever the id there. ENGRAM_OUT_OF_RANGE for any other id outside the map; then
+ * compressed is untouched. */
 ENGRAM_API int32_t engram_token_map_compress(const engram_token_map* map, const int32_t* tokens,
                                              const uint8_t* mask, size_t count,
                                              int32_t* compressed);

@@ -50,8 +50,9 @@ class ENGRAM_API TokenMap {
   const std::string& sha256() const { return sha256_; }
 
   // tokens [length], mask [length] or empty (1 text, 0 takes no part) -> out [length]: compressed
-  // id, or kDead where the mask is 0. Code::out_of_range for an id outside the map, masked or not
-  // (a masked position still carries its placeholder id); then `out` is untouched.
+  // id, or kDead where the mask is 0; the id there is not looked at, since runtimes put padding and
+  // image hashes in its place. Code::out_of_range for any other id outside the map; then `out` is
+  // untouched.
   Status compress(std::span<const TokenId> tokens, std::span<const std::uint8_t> mask,
                   std::span<CompressedId> out) const;
 

@@ -84,6 +84,9 @@ Status check_gate_tensors(const GateShape& shape, const GateTensors& tensors, in
                            tile_rows * (shape.embedding_dim / simd::kFp8Group)));
     ENGRAM_TRY(check_tile_scales(tensors.wkv_scale));
   }
+  if (!fp8 && reinterpret_cast<std::uintptr_t>(tensors.wkv.data()) % 2 != 0) {
+    return make_error(Code::invalid_argument, "gate: wkv: bfloat16 weights at an odd address");
+  }
   const std::size_t norm_bytes = 2 * shape.copies * shape.hidden_dim;
   ENGRAM_TRY(check_bytes("q_weight", tensors.q_weight, norm_bytes));
   ENGRAM_TRY(check_bytes("k_weight", tensors.k_weight, norm_bytes));

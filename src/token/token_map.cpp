@@ -108,13 +108,15 @@ Status TokenMap::compress(std::span<const TokenId> tokens, std::span<const std::
                       "compress: {} tokens, {} mask values, room for {}: lengths must agree",
                       tokens.size(), mask.size(), out.size());
   }
+  const auto is_dead = [&](std::size_t i) { return !mask.empty() && mask[i] == 0; };
   for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (is_dead(i)) continue;
     if (tokens[i] >= 0 && static_cast<std::size_t>(tokens[i]) < ids_.size()) continue;
     return make_error(Code::out_of_range, "token {} of {}: expected an id in 0..{}, found {}", i,
                       tokens.size(), ids_.size() - 1, tokens[i]);
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    out[i] = mask.empty() || mask[i] != 0 ? ids_[tokens[i]] : kDead;
+    out[i] = is_dead(i) ? kDead : ids_[static_cast<std::size_t>(tokens[i])];
   }
   return {};
 }

@@ -149,9 +149,15 @@ TEST(TokenMap, CompressesOrRefusesWithoutATrace) {
   out.assign(3, 77);
   // Negative ids would index from the end in Python; too large ones past it.
   for (const TokenId bad : {-1, 5, 2147483647}) {
-    EXPECT_TRUE(fails(map->compress(std::vector<TokenId>{0, bad, 1}, mask, out), Code::out_of_range,
+    EXPECT_TRUE(fails(map->compress(std::vector<TokenId>{0, bad, 1}, {}, out), Code::out_of_range,
                       "token 1 of 3: expected an id in 0..4"));
     EXPECT_EQ(out, Ids(3, 77));
+  }
+  // At a masked position the same ids are a barrier, whatever a runtime puts there.
+  for (const TokenId placeholder : {-1, 5, 2147483647}) {
+    const std::vector<std::uint8_t> masked = {1, 0, 1};
+    ASSERT_TRUE(is_ok(map->compress(std::vector<TokenId>{0, placeholder, 1}, masked, out)));
+    EXPECT_EQ(out, (Ids{0, kDead, 1}));
   }
   EXPECT_TRUE(fails(map->compress(std::vector<TokenId>{0, 1}, mask, out), Code::invalid_argument,
                     "lengths must agree"));
