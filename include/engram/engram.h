@@ -109,16 +109,22 @@ typedef struct engram_model_info {
   int32_t orders;     /* n-gram orders, from 2 on */
   int32_t heads;      /* rows per order */
   int32_t head_dim;   /* numbers per row */
-  int32_t raw_bytes;  /* bytes of a stored row; 0 without tables */
   int32_t copies;     /* residual streams */
   int32_t hidden_dim; /* of one stream */
 } engram_model_info;
 
 /* Fills as many bytes as info->struct_bytes says. */
 ENGRAM_API int32_t engram_model_describe(const engram_model* model, engram_model_info* info);
-/* The layer id (1 or 14 in V4.1) of a table index in 0 .. layers-1. */
-ENGRAM_API int32_t engram_model_layer_id(const engram_model* model, int32_t table_index,
-                                         int64_t* layer_id);
+typedef struct engram_layer_info {
+  uint32_t struct_bytes;
+  int32_t raw_bytes;  /* bytes of a stored row, which two layers may differ in; 0 without tables */
+  int64_t layer_id;   /* 1 or 14 in V4.1 */
+  uint64_t row_count; /* rows that ids may name */
+} engram_layer_info;
+
+/* The layer of a table index in 0 .. layers-1. */
+ENGRAM_API int32_t engram_model_describe_layer(const engram_model* model, int32_t table_index,
+                                               engram_layer_info* info);
 
 /* ---- Hashing many sequences at once, without sessions ------------------------------------------- */
 

@@ -53,8 +53,8 @@ class ENGRAM_API Memory {
   const Hasher& hasher() const { return hasher_; }
   const RowStore& store(int table_index) const { return *stores_[table_index]; }
   int table_count() const { return static_cast<int>(stores_.size()); }
-  // Bytes of one output row.
-  std::size_t output_bytes(OutputFormat format) const;
+  // Bytes of one output row; raw rows of two tables may differ. Requires a valid table index.
+  std::size_t output_bytes(int table_index, OutputFormat format) const;
 
   // keys [length, orders] -> output rows [length, orders * heads]. Equal keys of one order are read
   // and decoded once.

@@ -56,8 +56,8 @@ Result<RowOutput> row_output(const engram_row_output* output) {
 }  // namespace engram::capi
 
 // Layouts that callers have compiled in; they grow at the end only.
-static_assert(sizeof(engram_model_options) == 56 && sizeof(engram_model_info) == 32 &&
-              sizeof(engram_row_output) == 32);
+static_assert(sizeof(engram_model_options) == 56 && sizeof(engram_model_info) == 28 &&
+              sizeof(engram_layer_info) == 24 && sizeof(engram_row_output) == 32);
 static_assert(ENGRAM_INTERNAL == static_cast<int>(engram::Code::internal) &&
               ENGRAM_CORRUPT == static_cast<int>(engram::Code::corrupt));
 

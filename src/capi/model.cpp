@@ -126,15 +126,12 @@ int32_t engram_model_describe(const engram_model* model, engram_model_info* info
     if (info == nullptr) return null_argument("info");
     const ModelConfig& config = model->engine.checkpoint().config();
     const HashSpec& spec = model->engine.hasher().spec();
-    const Memory* memory = model->engine.memory();
     engram_model_info full{};
     full.struct_bytes = info->struct_bytes;
     full.layers = static_cast<int32_t>(spec.layers().size());
     full.orders = spec.config().orders();
     full.heads = spec.config().heads;
     full.head_dim = static_cast<int32_t>(config.head_dim);
-    full.raw_bytes =
-        memory == nullptr ? 0 : static_cast<int32_t>(memory->output_bytes(OutputFormat::raw));
     full.copies = static_cast<int32_t>(config.copies);
     full.hidden_dim = static_cast<int32_t>(config.hidden_dim);
     std::memcpy(info, &full, std::min<std::size_t>(info->struct_bytes, sizeof(full)));
@@ -142,15 +139,27 @@ int32_t engram_model_describe(const engram_model* model, engram_model_info* info
   });
 }
 
-int32_t engram_model_layer_id(const engram_model* model, int32_t table_index, int64_t* layer_id) {
+int32_t engram_model_describe_layer(const engram_model* model, int32_t table_index,
+                                    engram_layer_info* info) {
   return guard([&]() -> Status {
     if (model == nullptr) return null_argument("model");
-    if (layer_id == nullptr) return null_argument("layer_id");
+    if (info == nullptr) return null_argument("info");
     const auto layers = model->engine.hasher().spec().layers();
     if (table_index < 0 || static_cast<std::size_t>(table_index) >= layers.size()) {
-      return Error{Code::out_of_range, 0, "table_index " + std::to_string(table_index)};
+      return Error{Code::out_of_range, 0,
+                   "table_index: expected 0.." + std::to_string(layers.size() - 1) + ", found " +
+                       std::to_string(table_index)};
     }
-    *layer_id = layers[static_cast<std::size_t>(table_index)].layer_id;
+    const LayerHash& layer = layers[static_cast<std::size_t>(table_index)];
+    const Memory* memory = model->engine.memory();
+    engram_layer_info full{};
+    full.struct_bytes = info->struct_bytes;
+    full.layer_id = layer.layer_id;
+    full.row_count = layer.row_count;
+    if (memory != nullptr) {
+      full.raw_bytes = static_cast<int32_t>(memory->output_bytes(table_index, OutputFormat::raw));
+    }
+    std::memcpy(info, &full, std::min<std::size_t>(info->struct_bytes, sizeof(full)));
     return {};
   });
 }

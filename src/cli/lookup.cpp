@@ -35,7 +35,7 @@ std::size_t item_bytes(OutputFormat format) {
 Status lookup_rows(const LookupOptions& options, const Engine& engine, int table) {
   const auto rows = parse_numbers(options.rows, "--rows");
   if (!rows) return rows.error();
-  const std::size_t row_bytes = engine.memory()->output_bytes(options.format);
+  const std::size_t row_bytes = engine.memory()->output_bytes(table, options.format);
   std::vector<std::byte> bytes(rows->size() * row_bytes);
   LookupWorkspace workspace;
   ENGRAM_TRY(engine.memory()->lookup_rows(table, *rows, {options.format, bytes, 0}, workspace));
@@ -46,9 +46,10 @@ Status lookup_rows(const LookupOptions& options, const Engine& engine, int table
   return writer->finish();
 }
 
-Status lookup_tokens(const LookupOptions& options, const Engine& engine, const Tokens& tokens) {
+Status lookup_tokens(const LookupOptions& options, const Engine& engine, int table,
+                     const Tokens& tokens) {
   const auto columns = static_cast<std::size_t>(engine.hasher().spec().config().columns());
-  const std::size_t row_bytes = engine.memory()->output_bytes(options.format);
+  const std::size_t row_bytes = engine.memory()->output_bytes(table, options.format);
   const std::array shape = {tokens.ids.size(), columns, row_bytes / item_bytes(options.format)};
   auto writer = NpyWriter::create(options.output, std::string(npy_dtype(options.format)), shape);
   if (!writer) return std::move(writer).error();
@@ -76,7 +77,7 @@ Status run_lookup(const LookupOptions& options) {
   if (!options.rows.empty()) return lookup_rows(options, *engine, *table);
   const auto tokens = read_tokens(options.input, tokenizer_path(options.model, *engine));
   if (!tokens) return tokens.error();
-  return lookup_tokens(options, *engine, *tokens);
+  return lookup_tokens(options, *engine, *table, *tokens);
 }
 
 }  // namespace

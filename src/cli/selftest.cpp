@@ -108,7 +108,7 @@ Result<Outcome> run_chunks(const Engine& engine, std::int64_t layer_id,
   const std::size_t stream = shape.copies * shape.hidden_dim;
   const std::size_t token_bytes =
       static_cast<std::size_t>(engine.hasher().spec().config().columns()) *
-      engine.memory()->output_bytes(OutputFormat::bf16);
+      engine.memory()->output_bytes(*table, OutputFormat::bf16);
   Outcome outcome;
   outcome.rows.resize(kTokens * token_bytes);
   for (std::size_t i = 0; i < kTokens * stream; ++i) {
@@ -154,7 +154,8 @@ Status check_stored_rows(const Engine& engine) {
   for (std::size_t table = 0; table < engine.hasher().spec().layers().size(); ++table) {
     const LayerHash& layer = engine.hasher().spec().layers()[table];
     const std::vector<RowId> rows = {0, 1, static_cast<RowId>(layer.row_count) - 1};
-    const std::size_t row_bytes = engine.memory()->output_bytes(OutputFormat::raw);
+    const std::size_t row_bytes =
+        engine.memory()->output_bytes(static_cast<int>(table), OutputFormat::raw);
     std::vector<std::byte> bytes(rows.size() * row_bytes);
     LookupWorkspace workspace;
     ENGRAM_TRY(engine.memory()->lookup_rows(static_cast<int>(table), rows,

@@ -119,8 +119,8 @@ Result<Memory> Memory::create(Hasher hasher, std::vector<std::unique_ptr<RowStor
   return Memory(std::move(hasher), std::move(stores), nan_policy);
 }
 
-std::size_t Memory::output_bytes(OutputFormat format) const {
-  return engram::output_bytes(stores_[0]->source().layout, format);
+std::size_t Memory::output_bytes(int table_index, OutputFormat format) const {
+  return engram::output_bytes(store(table_index).source().layout, format);
 }
 
 Result<Memory::Request> Memory::check(int table_index, std::size_t row_count,

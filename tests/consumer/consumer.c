@@ -39,6 +39,14 @@ static void check_errors(const engram_model* model) {
   engram_model_free(NULL);
 }
 
+static engram_layer_info first_layer(const engram_model* model) {
+  engram_layer_info info = {0};
+  info.struct_bytes = sizeof info;
+  CHECK(engram_model_describe_layer(model, 1000, &info) == ENGRAM_OUT_OF_RANGE);
+  CHECK(engram_model_describe_layer(model, 0, &info) == ENGRAM_OK && info.row_count > 0);
+  return info;
+}
+
 /* The same position through a session, with drafts rejected on the way, and through the batch call. */
 static void check_paths_agree(const engram_model* model, const engram_model_info* info) {
   const size_t orders = (size_t)info->orders;
@@ -52,9 +60,8 @@ static void check_paths_agree(const engram_model* model, const engram_model_info
   int64_t* stepped = calloc(columns, sizeof *stepped);
   engram_session* session = NULL;
   engram_session* fork = NULL;
-  int64_t layer = 0;
+  const int64_t layer = first_layer(model).layer_id;
   CHECK(keys && batch && stepped);
-  CHECK(engram_model_layer_id(model, 0, &layer) == ENGRAM_OK);
   CHECK(engram_session_create(model, &session) == ENGRAM_OK);
   CHECK(engram_session_advance(session, kTokens, NULL, 3) == ENGRAM_OK);
   CHECK(engram_session_copy(session, &fork) == ENGRAM_OK);
@@ -77,15 +84,15 @@ static void check_paths_agree(const engram_model* model, const engram_model_info
 }
 
 static void write_rows(const engram_model* model, const engram_model_info* info, const char* path) {
-  const size_t bytes = 4 * (size_t)info->orders * (size_t)info->heads * (size_t)info->raw_bytes;
+  const engram_layer_info table = first_layer(model);
+  const int64_t layer = table.layer_id;
+  const size_t bytes = 4 * (size_t)info->orders * (size_t)info->heads * (size_t)table.raw_bytes;
   const size_t stream = (size_t)info->copies * (size_t)info->hidden_dim;
   engram_row_output output = {sizeof output, ENGRAM_FORMAT_RAW, malloc(bytes), bytes, 0};
   uint16_t* hidden = calloc(4 * stream, sizeof *hidden);
   engram_session* session = NULL;
-  int64_t layer = 0;
   FILE* file = fopen(path, "wb");
   CHECK(output.data && hidden && file);
-  CHECK(engram_model_layer_id(model, 0, &layer) == ENGRAM_OK);
   CHECK(engram_session_create(model, &session) == ENGRAM_OK);
   CHECK(engram_session_advance(session, kTokens, NULL, 4) == ENGRAM_OK);
   CHECK(engram_session_lookup(session, layer, &output) == ENGRAM_OK);

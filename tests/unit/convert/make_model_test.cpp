@@ -32,7 +32,7 @@ class MakeModel : public ::testing::Test {
 
   std::vector<std::byte> raw_rows(const Engine& engine, int table, const std::vector<RowId>& rows,
                                   OutputFormat format = OutputFormat::raw) {
-    std::vector<std::byte> bytes(rows.size() * engine.memory()->output_bytes(format));
+    std::vector<std::byte> bytes(rows.size() * engine.memory()->output_bytes(table, format));
     LookupWorkspace workspace;
     EXPECT_TRUE(is_ok(engine.memory()->lookup_rows(table, rows, {format, bytes, 0}, workspace)));
     return bytes;

@@ -297,6 +297,36 @@ TEST_F(TableFormats, ServeMlxAffineOfEveryWidth) {
   }
 }
 
+TEST_F(TableFormats, MayDifferBetweenLayers) {
+  make_mxfp4("U8", "F8_E8M0");
+  const std::vector<Tensor> packed = model_.shards[1];
+  make({"BF16", "", "", kDim}, [](test::Random& random, auto& values) {
+    Row row;
+    for (std::size_t i = 0; i < kDim; ++i) {
+      append(row.codes, bfloat16_from_float(random.symmetric()));
+      values.push_back(0);
+    }
+    return row;
+  });
+  model_.shards[1] = packed;
+  const auto refused = open({.checkpoint = {.declared_format = RowFormat::mxfp4}});
+  EXPECT_TRUE(fails(refused, Code::corrupt, "--codec declares mxfp4, but BF16"));
+  // MLX words need no declaration, so each layer speaks for itself.
+  model_.shards[1][0].dtype = "U32";
+  model_.shards[1][0].shape[1] = kDim / 8;
+  model_.shards[1][1].dtype = "U8";
+  const auto engine = open();
+  ASSERT_TRUE(is_ok(engine));
+  EXPECT_EQ(engine->memory()->output_bytes(0, OutputFormat::raw), 2 * kDim);
+  EXPECT_EQ(engine->memory()->output_bytes(1, OutputFormat::raw), kDim / 2 + kDim / 32);
+  std::string raw(kDim / 2 + kDim / 32, '\0');
+  LookupWorkspace workspace;
+  ASSERT_TRUE(is_ok(engine->memory()->lookup_rows(
+      1, std::vector<RowId>{863}, {OutputFormat::raw, std::as_writable_bytes(std::span(raw)), 0},
+      workspace)));
+  EXPECT_EQ(raw, packed[0].bytes.substr(863 * kDim / 2) + packed[1].bytes.substr(863 * kDim / 32));
+}
+
 TEST_F(TableFormats, RefuseDeclarationsThatTheTensorsDeny) {
   make_mxfp4("U8", "F8_E8M0");
   model_.config["quantization_config"] = R"({"engram_embed_quant":"fp8"})";
