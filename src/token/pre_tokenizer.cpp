@@ -2,6 +2,7 @@
 #include "token/pre_tokenizer.hpp"
 
 #include "base/error.hpp"
+#include "token/utf8.hpp"
 
 namespace engram {
 namespace {
@@ -9,11 +10,6 @@ namespace {
 // Reference: openai/gpt-2 src/encoder.py, the pattern ByteLevel applies when use_regex is set.
 constexpr char16_t kByteLevelPattern[] =
     uR"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-icu::UnicodeString unicode(std::string_view utf8) {
-  return icu::UnicodeString::fromUTF8(
-      icu::StringPiece(utf8.data(), static_cast<int32_t>(utf8.size())));
-}
 
 }  // namespace
 
@@ -57,7 +53,7 @@ Status PreTokenizer::add_split(JsonElement config) {
   if (const auto regex = json_find(*pattern, "Regex")) {
     const auto text = json_string(*regex, "pattern.Regex");
     if (!text) return text.error();
-    return add_pattern(unicode(*text), *behavior == "Isolated", *invert);
+    return add_pattern(unicode_from_utf8(*text), *behavior == "Isolated", *invert);
   }
   const auto text = json_require_string(*pattern, "String");
   if (!text) return text.error();
@@ -65,7 +61,7 @@ Status PreTokenizer::add_split(JsonElement config) {
   if (text->find("\\E") != std::string_view::npos) {
     return make_error(Code::unsupported, "Split pattern contains \\E");
   }
-  return add_pattern(u"\\Q" + unicode(*text) + u"\\E", *behavior == "Isolated", *invert);
+  return add_pattern(u"\\Q" + unicode_from_utf8(*text) + u"\\E", *behavior == "Isolated", *invert);
 }
 
 Status PreTokenizer::add_byte_level(JsonElement config) {
@@ -85,10 +81,8 @@ Status PreTokenizer::add_pattern(const icu::UnicodeString& pattern, bool keep_ma
   UErrorCode code = U_ZERO_ERROR;
   std::unique_ptr<icu::RegexPattern> compiled(icu::RegexPattern::compile(pattern, 0, code));
   if (U_FAILURE(code)) {
-    std::string text;
-    pattern.toUTF8String(text);
-    return make_error(Code::unsupported, "pattern '{}': ICU refuses it: {}", text,
-                      u_errorName(code));
+    return make_error(Code::unsupported, "pattern '{}': ICU refuses it: {}",
+                      utf8_from_unicode(pattern), u_errorName(code));
   }
   steps_.push_back(Step{std::move(compiled), keep_matches, invert});
   return {};

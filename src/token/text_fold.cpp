@@ -3,13 +3,13 @@
 
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
-#include <unicode/unistr.h>
 
 #include <array>
 #include <cstdint>
 #include <tuple>
 
 #include "base/error.hpp"
+#include "token/utf8.hpp"
 
 namespace engram {
 namespace {
@@ -103,8 +103,7 @@ Result<std::string> fold_text(std::string_view text) {
   if (U_FAILURE(code)) {
     return make_error(Code::internal, "ICU has no NFKD data: {}", u_errorName(code));
   }
-  const auto source = icu::UnicodeString::fromUTF8(
-      icu::StringPiece(text.data(), static_cast<int32_t>(text.size())));
+  const icu::UnicodeString source = unicode_from_utf8(text);
   icu::UnicodeString folded;
   for (int32_t i = 0; i < source.length(); i = source.moveIndex32(i, 1)) {
     fold_code_point(*nfkd, source.char32At(i), folded);
@@ -112,9 +111,7 @@ Result<std::string> fold_text(std::string_view text) {
   folded = collapse_spaces(folded);
   if (folded != icu::UnicodeString(u' ')) folded = strip(folded);
   folded.findAndReplace(icu::UnicodeString(kSentinel), icu::UnicodeString(u' '));
-  std::string utf8;
-  folded.toUTF8String(utf8);
-  return utf8;
+  return utf8_from_unicode(folded);
 }
 
 }  // namespace engram

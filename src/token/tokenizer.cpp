@@ -1,6 +1,5 @@
 // Text to token ids: added tokens first, then pre-tokenizer pieces, then BPE.
 #include <unicode/normalizer2.h>
-#include <unicode/unistr.h>
 
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "token/byte_alphabet.hpp"
 #include "token/pre_tokenizer.hpp"
 #include "token/tokenizer_json.hpp"
+#include "token/utf8.hpp"
 
 namespace engram {
 namespace {
@@ -150,9 +150,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text) const {
                       text.size(), kTextBytesMax);
   }
   // Through UTF-16 and back, which replaces every ill-formed part by U+FFFD.
-  std::string clean;
-  icu::UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<int32_t>(text.size())))
-      .toUTF8String(clean);
+  const std::string clean = utf8_from_unicode(unicode_from_utf8(text));
   std::vector<TokenId> ids;
   ENGRAM_TRY(impl_->encode_between(clean, impl_->before_normalizer, false, ids));
   return ids;
@@ -182,28 +180,21 @@ Status Tokenizer::Impl::encode_between(std::string_view text, const AddedTokenMa
 Result<std::string> Tokenizer::Impl::normalize(std::string_view text) const {
   if (normalizer == nullptr) return std::string(text);
   UErrorCode code = U_ZERO_ERROR;
-  const auto source = icu::UnicodeString::fromUTF8(
-      icu::StringPiece(text.data(), static_cast<int32_t>(text.size())));
+  const icu::UnicodeString source = unicode_from_utf8(text);
   const icu::UnicodeString normal = normalizer->normalize(source, code);
   if (U_FAILURE(code)) {
     return make_error(Code::internal, "ICU cannot normalise: {}", u_errorName(code));
   }
-  std::string utf8;
-  normal.toUTF8String(utf8);
-  return utf8;
+  return utf8_from_unicode(normal);
 }
 
 Status Tokenizer::Impl::encode_plain(std::string_view text, std::vector<TokenId>& out) const {
-  auto source = icu::UnicodeString::fromUTF8(
-      icu::StringPiece(text.data(), static_cast<int32_t>(text.size())));
+  icu::UnicodeString source = unicode_from_utf8(text);
   if (pre_tokenizer.add_prefix_space() && source.char32At(0) != ' ') source.insert(0, u' ');
   const auto pieces = pre_tokenizer.split(source);
   if (!pieces) return pieces.error();
-  std::string bytes;
   for (const icu::UnicodeString& piece : *pieces) {
-    bytes.clear();
-    piece.toUTF8String(bytes);
-    ENGRAM_TRY(bpe.encode(bytes, out));
+    ENGRAM_TRY(bpe.encode(utf8_from_unicode(piece), out));
   }
   return {};
 }
