@@ -75,6 +75,11 @@ struct GateSource {
   TensorExtent k_weight;                  // BF16 [copies, hidden_dim]
 };
 
+// The codec names of config files and --codec: "fp8", "mxfp4", ... The second knows aliases too
+// ("fp4", "mxfp8"); Code::unsupported for other names.
+ENGRAM_API std::string_view row_format_name(RowFormat format);
+ENGRAM_API Result<RowFormat> row_format_from_name(std::string_view name);
+
 struct CheckpointOptions {
   // Accept tables with more rows than the primes add up to (test fixtures do; releases never).
   // Off, because a wrong engram_vocab_size looks just like that and reads wrong rows silently.

@@ -14,7 +14,7 @@ namespace engram {
 namespace {
 
 constexpr std::uint64_t kConfigBytesMax = std::uint64_t{64} << 20;
-constexpr std::int64_t kScaleGroup = 32;  // along a table row, and both sides of a wkv tile
+constexpr std::int64_t kScaleGroup = 32;  // both sides of a wkv tile
 
 // Official; wrappers of multimodal models; MLX.
 constexpr std::array<std::string_view, 4> kPrefixes = {"", "model.", "language_model.",

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "checkpoint/safetensors.hpp"
 #include "checkpoint/tensor_checks.hpp"
 
 namespace engram {
@@ -87,11 +88,7 @@ std::vector<RowFormat> candidates(const TableTensors& tensors, std::size_t head_
 
 std::string names_of(const std::vector<RowFormat>& formats) {
   std::vector<std::string_view> names;
-  for (const RowFormat format : formats) {
-    names.push_back(std::find_if(kNames.begin(), kNames.end(), [&](const Name& known) {
-                      return known.format == format;
-                    })->name);
-  }
+  for (const RowFormat format : formats) names.push_back(row_format_name(format));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -139,6 +136,12 @@ Result<RowFormat> choose(const TableTensors& tensors, std::size_t head_dim,
 
 }  // namespace
 
+std::string_view row_format_name(RowFormat format) {
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [&](const Name& known) { return known.format == format; });
+  return found == kNames.end() ? std::string_view("unknown") : found->name;
+}
+
 Result<RowFormat> row_format_from_name(std::string_view name) {
   const auto found = std::find_if(kNames.begin(), kNames.end(),
                                   [&](const Name& known) { return known.name == name; });
@@ -165,13 +168,9 @@ Result<RowLayout> table_layout(const TableTensors& tensors, std::size_t head_dim
     return make_error(Code::unsupported, "engram_head_dim {}: {} rows need a multiple of {}",
                       head_dim, names_of({*format}), layout.group);
   }
-  // The bytes of a row settle the width whatever the dtype; then every dimension in its own words.
   const std::uint64_t rows = weight.shape[0];
-  const std::uint64_t word_bytes =
-      weight.size_bytes /
-      std::max<std::uint64_t>(1, rows * std::max<std::uint64_t>(1, weight.shape[1]));
-  ENGRAM_TRY(
-      check_shape(weight, {rows, layout.code_bytes() / std::max<std::uint64_t>(1, word_bytes)}));
+  const std::uint64_t element_bytes = safetensors_dtype_bits(weight.dtype) / 8;
+  ENGRAM_TRY(check_shape(weight, {rows, layout.code_bytes() / element_bytes}));
   if (layout.scale_bytes() != 0) {
     if (!tensors.scale) {
       return make_error(Code::not_found, "{}: '{}': {} rows need a scale tensor; there is none",

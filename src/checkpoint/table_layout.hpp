@@ -22,9 +22,6 @@ struct DeclaredFormat {
   std::string_view by;  // "--codec" or the config field, for messages
 };
 
-// Maps the spellings of config files ("mxfp4", "fp4", ...) to formats. Code::unsupported otherwise.
-Result<RowFormat> row_format_from_name(std::string_view name);
-
 // The layout of rows of `head_dim`, after checking every dtype and shape. Code::unsupported lists
 // the formats that fit where several do and nothing is declared; Code::corrupt where a declaration
 // contradicts the tensors.

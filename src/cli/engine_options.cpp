@@ -11,10 +11,17 @@ namespace engram::cli {
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
   command.add_flag("--allow-spare-rows", options.allow_spare_rows,
                    "Accept tables with more rows than the primes need");
+  const auto refuse_unknown = [](const std::string& name) {
+    const auto format = row_format_from_name(name);
+    return format ? std::string() : format.error().message;
+  };
+  const auto set = [&options](const std::string& name) {
+    if (const auto format = row_format_from_name(name)) options.declared_format = *format;
+  };
   command
-      .add_option("--codec", options.declared_format,
-                  "Format of the tables where several fit and the model declares none")
-      ->transform(CLI::CheckedTransformer(kRowFormats));
+      .add_option_function<std::string>(
+          "--codec", set, "Format of the tables where several fit and the model declares none")
+      ->check(refuse_unknown);
 }
 
 void ModelOptions::add_options(CLI::App& command) {

@@ -9,7 +9,6 @@
 
 #include "cli/command.hpp"
 #include "cli/engine_options.hpp"
-#include "cli/names.hpp"
 
 namespace engram::cli {
 namespace {

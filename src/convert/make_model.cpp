@@ -17,6 +17,7 @@
 #include "convert/safetensors_writer.hpp"
 #include "os/file.hpp"
 #include "simd/fp8.hpp"
+#include "token/tokenizer_json.hpp"
 
 namespace engram {
 namespace {
@@ -25,7 +26,6 @@ constexpr int kMaxOrder = 4;
 constexpr int kHeads = 8;
 constexpr TokenId kPadToken = 2;
 constexpr double kNormEps = 1e-20;
-constexpr std::uint64_t kTokenizerBytesLimit = std::uint64_t{256} << 20;
 constexpr std::uint64_t kChunkRows = 1 << 15;
 constexpr std::uint64_t kTile = simd::kFp8Group;
 
@@ -238,7 +238,7 @@ Status check_recipe(const ModelRecipe& recipe) {
 
 Status write_model(const std::string& directory, const ModelRecipe& recipe,
                    const Progress& progress) {
-  const auto tokenizer = os::read_text_file(recipe.tokenizer_path, kTokenizerBytesLimit);
+  const auto tokenizer = os::read_text_file(recipe.tokenizer_path, kTokenizerBytesMax);
   if (!tokenizer) return tokenizer.error();
   const auto map = TokenMap::from_tokenizer_json(*tokenizer, recipe.tokenizer_path);
   if (!map) return map.error();
