@@ -43,6 +43,16 @@ enum class RowFormat : std::uint8_t {
   int4_e8m0,      // q int4 (two's complement), low nibble first, s E8M0: q * s
   int4_f16,       // q - 8 (offset binary), low nibble first, s binary16: (q - 8) * s
   affine,         // q of `bits` bits, least significant first, s and b: q * s + b. MLX
+  int3_e4m3,      // q int3 (two's complement), least significant first, s E4M3FN: q * s / 8
+  lloyd4_e5m3,    // q a sign and 3 bits of codebook, low nibble first, s E5M3: c[q] * s. ds4 fork
+  // GGUF blocks carry their scales inside; formulas in codec/block_values.hpp.
+  q8_0,         // blocks of 32 columns, 34 bytes
+  mxfp4_block,  // 32 columns, 17 bytes: mxfp4 in GGUF's order
+  q6_k,         // superblocks of 256 columns: 210 bytes
+  q5_k,         // 176 bytes
+  q4_k,         // 144 bytes
+  q3_k,         // 110 bytes
+  q2_k,         // 84 bytes
 };
 
 // The sizes of one stored row. Its codes, scales and biases may lie in several tensors.
@@ -53,6 +63,8 @@ struct ENGRAM_API RowLayout {
   std::size_t bits = 8;     // affine: bits of one code, 2, 3, 4, 6 or 8
   bool wide_scales = true;  // affine: scales and biases are binary32, otherwise bfloat16
 
+  // Columns that only exist together: head_dim must be a multiple.
+  std::size_t block_columns() const;
   std::size_t code_bytes() const;
   std::size_t scale_bytes() const;  // 0 where the format has no scales
   std::size_t bias_bytes() const;   // 0 where the format has no biases
@@ -60,6 +72,22 @@ struct ENGRAM_API RowLayout {
   std::size_t row_bytes() const { return code_bytes() + scale_bytes() + bias_bytes(); }
   friend bool operator==(const RowLayout&, const RowLayout&) = default;
 };
+
+// How rows are quantised to MXFP4. Exponents, with e = floor(log2 amax) of a group of 32:
+enum class Mxfp4Exponent : std::uint8_t {
+  floor,   // e - 2: OCP MX 1.0; values above 6 saturate
+  ceil,    // ceil(log2(amax / 6)): nothing saturates
+  search,  // of e - 2 and e - 1 the one of smaller squared error; the smaller where they are equal
+};
+enum class Ties : std::uint8_t { even, toward_zero };
+struct Mxfp4Rule {
+  Mxfp4Exponent exponent = Mxfp4Exponent::search;
+  Ties ties = Ties::even;
+  // Zeros become nibble 8, and a group of zeros has scale byte 0 instead of 127.
+  bool negative_zero = false;
+};
+// Byte parity with NVIDIA ModelOpt's MXFP4.
+inline constexpr Mxfp4Rule kModelOptMxfp4 = {Mxfp4Exponent::ceil, Ties::toward_zero, true};
 
 // What a lookup writes for each row.
 enum class OutputFormat : std::uint8_t {

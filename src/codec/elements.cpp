@@ -1,11 +1,25 @@
-// Element formats one value at a time: the definitions that rows are decoded by.
+// Element formats one value at a time: the definitions that rows are decoded and encoded by.
 #include "codec/elements.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "simd/fp8.hpp"
 
 namespace engram {
+namespace {
+
+// Rounds a positive magnitude to `bits` fraction bits, nearest even; below 2^lowest the step stays
+// that of 2^lowest, as subnormals have it. Exact in binary64.
+double rounded_magnitude(double magnitude, int bits, int lowest) {
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  const double step = std::ldexp(1.0, std::max(exponent - 1, lowest) - bits);
+  return std::nearbyint(magnitude / step) * step;
+}
+
+}  // namespace
 
 float float_from_half(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
@@ -25,8 +39,48 @@ float float_from_half(std::uint16_t bits) {
   return std::bit_cast<float>(sign | magnitude);
 }
 
+std::uint16_t half_from_float(float value) {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  if (std::isnan(value)) return sign | 0x7E00;
+  const double magnitude = rounded_magnitude(std::fabs(value), 10, -14);
+  if (magnitude >= 65536.0) return sign | 0x7C00;
+  if (magnitude < std::ldexp(1.0, -14)) {
+    return sign | static_cast<std::uint16_t>(std::ldexp(magnitude, 24));
+  }
+  int exponent = 0;
+  const double fraction = std::frexp(magnitude, &exponent);  // in [0.5, 1)
+  const int bits = static_cast<int>(std::ldexp(fraction, 11)) - 1024;
+  return sign | static_cast<std::uint16_t>((exponent - 1 + 15) << 10 | bits);
+}
+
 float float_from_e4m3(std::uint8_t code) {
   return std::bit_cast<float>(simd::fp8_value_bits(code, 127));
+}
+
+std::uint8_t e4m3_from_float(float value) {
+  const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
+  if (std::isnan(value)) return sign | 0x7F;
+  const double magnitude = std::min(rounded_magnitude(std::fabs(value), 3, -6), 448.0);
+  if (magnitude < std::ldexp(1.0, -6)) {
+    return sign | static_cast<std::uint8_t>(std::ldexp(magnitude, 9));
+  }
+  int exponent = 0;
+  const double fraction = std::frexp(magnitude, &exponent);
+  const int bits = static_cast<int>(std::ldexp(fraction, 4)) - 8;
+  return sign | static_cast<std::uint8_t>((exponent - 1 + 7) << 3 | bits);
+}
+
+float float_from_e8m0(std::uint8_t byte) {
+  return std::bit_cast<float>(simd::fp8_value_bits(0x38, byte));  // 0x38 is 1
+}
+
+float float_from_e5m3(std::uint8_t byte) {
+  return std::ldexp(static_cast<float>(8 + (byte & 7)), (byte >> 3) - 20);
+}
+
+float lloyd4_value(std::uint8_t code, std::uint8_t scale) {
+  const float magnitude = kLloyd4[code & 7] * float_from_e5m3(scale);
+  return (code & 8) != 0 ? -magnitude : magnitude;
 }
 
 }  // namespace engram

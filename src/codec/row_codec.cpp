@@ -7,8 +7,11 @@
 #include <cstring>
 
 #include "base/bfloat16.hpp"
+#include "codec/elements.hpp"
 #include "codec/row_values.hpp"
+#include "codec/unpack.hpp"
 #include "simd/fp8.hpp"
+#include "simd/scaled.hpp"
 
 namespace engram {
 namespace {
@@ -26,7 +29,7 @@ std::size_t decode_fp8_block(const RowLayout& layout, const std::byte* packed,
 }
 
 // Columns decoded through the stack at once; a multiple of every group size.
-constexpr std::size_t kChunkColumns = 256;
+constexpr std::size_t kChunkColumns = kUnpackColumns;
 
 bool store_value(float value, float& out) {
   out = value;
@@ -38,51 +41,117 @@ bool store_value(float value, std::uint16_t& out) {
   return bfloat16_is_finite(out);
 }
 
-// Columns [first, first + count) of a row whose format expands to FP8.
+// Columns [first, first + count) of one row.
+struct Stretch {
+  const RowLayout& layout;
+  const std::byte* packed;
+  std::size_t first;
+  std::size_t count;
+};
+
+// Of a format that expands to FP8.
 template <typename T>
-bool decode_expanded(const RowLayout& layout, const std::byte* packed, std::size_t first,
-                     std::size_t count, T* out) {
+bool decode_expanded(const Stretch& from, T* out) {
   std::array<std::uint8_t, kChunkColumns + kChunkColumns / simd::kFp8Group> fp8;
-  expand_to_fp8(layout, packed, first, count, fp8.data());
-  return simd::decode_fp8({fp8.data(), count}, std::span<T* const>(&out, 1)) == 1;
+  expand_to_fp8(from.layout, from.packed, from.first, from.count, fp8.data());
+  return simd::decode_fp8({fp8.data(), from.count}, std::span<T* const>(&out, 1)) == 1;
 }
 
-// The same of any other format.
+// One value at a time.
 template <typename T>
-bool decode_by_definition(const RowLayout& layout, const std::byte* packed, std::size_t first,
-                          std::size_t count, T* out) {
+bool decode_by_definition(const Stretch& from, T* out) {
   std::array<float, kChunkColumns> values;
-  decode_values(layout, packed, first, count, values.data());
+  decode_values(from.layout, from.packed, from.first, from.count, values.data());
   bool finite = true;
-  for (std::size_t i = 0; i < count; ++i) finite &= store_value(values[i], out[i]);
+  for (std::size_t i = 0; i < from.count; ++i) finite &= store_value(values[i], out[i]);
   return finite;
+}
+
+// Integer codes with a scale per group.
+template <typename T>
+bool decode_unpacked(const Stretch& from, T* out) {
+  UnpackedRow row;
+  unpack(from.layout, from.packed, from.first, from.count, row);
+  return simd::decode_scaled({row.codes.data(), from.count, row.group, row.zero, row.scales.data(),
+                              row.biased ? row.biases.data() : nullptr},
+                             out);
+}
+
+// Lloyd4: a group has at most sixteen values.
+template <typename T>
+bool decode_lloyd4(const Stretch& from, T* out) {
+  const std::byte* scales = from.packed + from.layout.code_bytes();
+  bool finite = true;
+  for (std::size_t begin = 0; begin < from.count; begin += from.layout.group) {
+    const auto scale = static_cast<std::uint8_t>(scales[(from.first + begin) / from.layout.group]);
+    std::array<T, 16> values;
+    for (std::uint8_t code = 0; code < 16; ++code) {
+      finite &= store_value(lloyd4_value(code, scale), values[code]);
+    }
+    const std::byte* codes = from.packed + (from.first + begin) / 2;
+    for (std::size_t i = 0; i < from.layout.group / 2; ++i) {
+      out[begin + 2 * i] = values[std::to_integer<std::size_t>(codes[i] & std::byte{15})];
+      out[begin + 2 * i + 1] = values[std::to_integer<std::size_t>(codes[i] >> 4)];
+    }
+  }
+  return finite;
+}
+
+// The fast way for a format; where it meets a value that is not finite, the definition decides.
+template <typename T>
+bool decode_stretch(const Stretch& from, T* out) {
+  const RowFormat format = from.layout.format;
+  if (expands_to_fp8(format)) return decode_expanded(from, out);
+  if (format == RowFormat::lloyd4_e5m3) return decode_lloyd4(from, out);
+  const bool fast = unpacks(format) ? decode_unpacked(from, out)
+                    : format == RowFormat::f16 && from.count % 16 == 0
+                        ? simd::decode_half(from.packed + 2 * from.first, from.count, out)
+                        : false;
+  return fast || decode_by_definition(from, out);
 }
 
 // Returns whether every value is finite.
 template <typename T>
 bool decode_row(const RowLayout& layout, const std::byte* packed, T* out) {
-  const bool expands = expands_to_fp8(layout.format);
   bool finite = true;
   for (std::size_t first = 0; first < layout.head_dim; first += kChunkColumns) {
     const std::size_t count = std::min(kChunkColumns, layout.head_dim - first);
-    finite &= expands ? decode_expanded(layout, packed, first, count, out + first)
-                      : decode_by_definition(layout, packed, first, count, out + first);
+    finite &= decode_stretch(Stretch{layout, packed, first, count}, out + first);
   }
   return finite;
 }
 
-// Whether a row that is copied, not decoded, holds finite values only.
+// An FP8 row whose bytes alone show that every value is finite; false where they do not.
+bool fp8_is_plainly_finite(const RowLayout& layout, const std::byte* packed) {
+  constexpr std::uint8_t kScaleMax = 246;  // 448 * 2^(246 - 127) is below 2^128
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(packed);
+  std::uint8_t largest_code = 0;
+  for (std::size_t i = 0; i < layout.head_dim; ++i) {
+    largest_code = std::max<std::uint8_t>(largest_code, bytes[i] & 0x7F);
+  }
+  std::uint8_t largest_scale = 0;
+  for (std::size_t i = layout.head_dim; i < layout.row_bytes(); ++i) {
+    largest_scale = std::max(largest_scale, bytes[i]);
+  }
+  return largest_code != 0x7F && largest_scale <= kScaleMax;
+}
+
+}  // namespace
+
 bool row_is_finite(const RowLayout& layout, const std::byte* packed) {
+  if (layout.format == RowFormat::fp8_e4m3_e8m0 && fp8_is_plainly_finite(layout, packed)) {
+    return true;
+  }
   std::array<float, kChunkColumns> values;
   bool finite = true;
   for (std::size_t first = 0; first < layout.head_dim; first += kChunkColumns) {
     const std::size_t count = std::min(kChunkColumns, layout.head_dim - first);
-    finite &= expands_to_fp8(layout.format)
-                  ? decode_expanded(layout, packed, first, count, values.data())
-                  : decode_by_definition(layout, packed, first, count, values.data());
+    finite &= decode_stretch(Stretch{layout, packed, first, count}, values.data());
   }
   return finite;
 }
+
+namespace {
 
 template <typename T>
 std::size_t decode_block(const RowLayout& layout, const std::byte* packed,

@@ -20,4 +20,7 @@ std::size_t output_alignment(OutputFormat format);
 std::size_t decode_rows(const RowLayout& layout, OutputFormat format, const std::byte* packed,
                         std::span<std::byte* const> outputs);
 
+// Whether every value of one packed row is finite.
+bool row_is_finite(const RowLayout& layout, const std::byte* packed);
+
 }  // namespace engram
