@@ -32,6 +32,7 @@ struct ENGRAM_API ModelConfig {
   std::int64_t hidden_dim = 0;               // hidden_size or dim
   std::int64_t copies = 0;                   // hc_mult: hyper-connection residual copies
   double norm_eps = 0;                       // rms_norm_eps or norm_eps; never defaulted
+  bool value_rotated = false;                // engram_rotation_config: the quarot contract
   std::string declared_codec;                // quantization_config.engram_*; empty where not given
   std::string token_map_sha256;              // engram_token_map_sha256; empty where not given
 
@@ -46,24 +47,64 @@ struct ENGRAM_API ModelConfig {
 };
 
 // One tensor's bytes: [offset_bytes, offset_bytes + size_bytes) of a file.
-struct TensorExtent {
-  std::string name;   // as spelled in the file
-  std::string path;   // of the file
-  std::string dtype;  // safetensors spelling
-  std::vector<std::uint64_t> shape;
+struct ENGRAM_API TensorExtent {
+  std::string name;                  // as spelled in the file
+  std::string path;                  // of the file
+  std::string dtype;                 // safetensors spelling, or ggml's
+  std::vector<std::uint64_t> shape;  // outermost first, also where GGUF has it the other way
   std::uint64_t offset_bytes = 0;
   std::uint64_t size_bytes = 0;
-  std::uint64_t file_bytes = 0;  // size of the whole file when its header was read
+  std::uint64_t file_bytes = 0;    // size of the whole file when its header was read
+  std::vector<std::string> parts;  // where the file was cut into raw parts: all of them, in order
+
+  // The files to read: the parts, or path alone.
+  std::vector<std::string> files() const;
+};
+
+// How the rows of a table lie in its tensors.
+enum class RowPlacement : std::uint8_t {
+  split,        // codes, scales and biases in tensors of their own
+  interleaved,  // whole rows one after another: codes, scales, biases
+  paged,        // whole rows in checked pages: table.hpp
 };
 
 // One layer's table.
-struct TableSource {
+struct ENGRAM_API TableSource {
   std::int64_t layer_id = 0;
   RowLayout layout;
-  std::uint64_t row_count = 0;
-  TensorExtent weight;                // [row_count, code_bytes], however its dtype divides them
-  std::optional<TensorExtent> scale;  // [row_count, head_dim / group] where the format has scales
-  std::optional<TensorExtent> bias;   // the same where it has biases
+  RowPlacement placement = RowPlacement::split;
+  std::uint64_t row_count = 0;  // of the whole table, also where only a part is held
+  TensorExtent weight;          // codes, or whole rows, or pages
+  std::optional<TensorExtent>
+      scale;                         // split: [rows held, head_dim / group], where there are scales
+  std::optional<TensorExtent> bias;  // split: the same, where there are biases
+  std::optional<std::vector<RowRange>> held;  // a shard's rows, in file order; none: every row
+  std::uint64_t page_identity = 0;            // paged: what each page must carry
+
+  // Rows in the file.
+  std::uint64_t held_count() const;
+  std::uint64_t held_bytes() const { return held_count() * layout.row_bytes(); }
+  // The position in the file of a table-global row; nothing where the file does not hold it.
+  std::optional<std::uint64_t> position(RowId row) const {
+    const auto index = static_cast<std::uint64_t>(row);  // a negative row is beyond every table
+    if (held) return held_position(index);
+    return index < row_count ? std::optional(index) : std::nullopt;
+  }
+  // The same where `held` is given.
+  std::optional<std::uint64_t> held_position(std::uint64_t row) const;
+};
+
+// A rank's share of a model: engram-shard.json, written by `engram shard`.
+struct ShardManifest {
+  struct Layer {
+    std::int64_t layer_id = 0;
+    std::uint64_t row_count = 0;  // of the whole table
+    std::vector<RowRange> held;   // ascending, by table-global id
+  };
+  std::int64_t rank = 0;
+  std::int64_t world = 0;
+  std::string by;  // "rows", "heads" or "strided"
+  std::vector<Layer> layers;
 };
 
 // One layer's gate weights.
@@ -74,11 +115,6 @@ struct GateSource {
   TensorExtent q_weight;                  // BF16 [copies, hidden_dim]
   TensorExtent k_weight;                  // BF16 [copies, hidden_dim]
 };
-
-// The codec names of config files and --codec: "fp8", "mxfp4", ... The second knows aliases too
-// ("fp4", "mxfp8"); Code::unsupported for other names.
-ENGRAM_API std::string_view row_format_name(RowFormat format);
-ENGRAM_API Result<RowFormat> row_format_from_name(std::string_view name);
 
 struct CheckpointOptions {
   // Accept tables with more rows than the primes add up to (test fixtures do; releases never).
@@ -91,24 +127,31 @@ struct CheckpointOptions {
 // Immutable; any number of threads may use one.
 class ENGRAM_API Checkpoint {
  public:
-  // `directory` holds config.json and, for the tensors: model.safetensors.index.json with the
-  // shards it names, or model.safetensors, or any *.safetensors files. Links are followed.
-  static Result<Checkpoint> open(const std::string& directory,
-                                 const CheckpointOptions& options = {});
+  // `path` is a directory with config.json and, for the tensors: *.safetensors.index.json with the
+  // shards it names, or model.safetensors, or any *.safetensors files; or a GGUF file (any one of a
+  // split set or of raw parts), or a directory of one GGUF model. Links are followed.
+  static Result<Checkpoint> open(const std::string& path, const CheckpointOptions& options = {});
 
-  // config.json alone, and whether there is a tokenizer: tables() and gates() stay empty.
-  static Result<Checkpoint> open_config(const std::string& directory);
+  // What hashing needs, and no tensor: tables() and gates() stay empty.
+  static Result<Checkpoint> open_config(const std::string& path);
 
+  // The path it was opened by.
   const std::string& directory() const { return directory_; }
   const ModelConfig& config() const { return config_; }
   // In the order of config().layer_ids.
   const std::vector<TableSource>& tables() const { return tables_; }
   // Empty where the checkpoint has tables only; otherwise complete, in the same order.
   const std::vector<GateSource>& gates() const { return gates_; }
+  // Where config().value_rotated: Q [hidden_dim, hidden_dim], of optional/quarot.safetensors.
+  const std::optional<TensorExtent>& rotation() const { return rotation_; }
   // Names of the gate tensors that are not there; empty where gates() is complete.
   const std::vector<std::string>& missing() const { return missing_; }
   // directory/tokenizer.json, or empty where there is none.
   const std::string& tokenizer_path() const { return tokenizer_path_; }
+  // The token map that the files carry themselves (GGUF), or empty.
+  const std::vector<CompressedId>& token_map() const { return token_map_; }
+  // Where the directory is one rank's share.
+  const std::optional<ShardManifest>& shard() const { return shard_; }
 
  private:
   friend class CheckpointReader;
@@ -116,8 +159,11 @@ class ENGRAM_API Checkpoint {
   ModelConfig config_;
   std::vector<TableSource> tables_;
   std::vector<GateSource> gates_;
+  std::optional<TensorExtent> rotation_;
   std::vector<std::string> missing_;
   std::string tokenizer_path_;
+  std::vector<CompressedId> token_map_;
+  std::optional<ShardManifest> shard_;
 };
 
 }  // namespace engram

@@ -35,12 +35,21 @@ enum class Rounding : std::uint8_t {
   none,       // nowhere: binary32 throughout
 };
 
-// The stored weights. They are borrowed: keep them alive as long as the Gate.
+// The weights. They are borrowed: keep them alive, naturally aligned, as long as the Gate.
 struct GateTensors {
-  std::span<const std::byte> wkv;        // [wkv_rows, embedding_dim] E4M3FN, or bfloat16
-  std::span<const std::byte> wkv_scale;  // [ceil(wkv_rows/32), embedding_dim/32] E8M0; empty: BF16
-  std::span<const std::byte> q_weight;   // [copies, hidden_dim] bfloat16
-  std::span<const std::byte> k_weight;   // [copies, hidden_dim] bfloat16
+  std::span<const std::byte> wkv;        // [wkv_rows, embedding_dim] E4M3FN, bfloat16 or binary32
+  std::span<const std::byte> wkv_scale;  // [ceil(wkv_rows/32), embedding_dim/32] E8M0, for E4M3FN
+  std::span<const std::byte> q_weight;   // [copies, hidden_dim] bfloat16 or binary32
+  std::span<const std::byte> k_weight;   // the same
+  bool wide = false;                     // wkv, q_weight and k_weight are binary32
+};
+
+// The contract of checkpoints whose residual stream is rotated, h_rot = h Q (Ascend's quarot): keys
+// and gate work on h = h_rot Q^T, the value rows of wkv already hold Q^T V, so the update h_rot +
+// gate * v needs no rotation. Q is orthogonal and repeats one block along its diagonal.
+struct GateRotation {
+  std::size_t block = 0;      // 0: not rotated; otherwise divides hidden_dim
+  std::vector<float> matrix;  // Q's block, [block, block] row-major
 };
 
 // One call's data. Token-major; T tokens.
@@ -56,6 +65,7 @@ struct GateWorkspace {
   std::vector<float> embedding;
   std::vector<float> scaled;
   std::vector<float> projected;
+  std::vector<float> unrotated;
 };
 
 // Immutable; any number of threads may apply at once, each with its own workspace.
@@ -64,7 +74,7 @@ class ENGRAM_API Gate {
   // Checks every byte count, and that no weight is NaN: Code::corrupt says where. FP8 tile scales
   // outside 2^-63 .. 2^63 are Code::unsupported. `threads` speeds the check.
   static Result<Gate> create(const GateShape& shape, const GateTensors& tensors, double norm_eps,
-                             int threads = 1);
+                             int threads = 1, GateRotation rotation = {});
 
   const GateShape& shape() const { return shape_; }
 
@@ -76,15 +86,17 @@ class ENGRAM_API Gate {
                GateWorkspace& workspace, int threads = 1) const;
 
  private:
-  Gate(const GateShape& shape, const GateTensors& tensors, float norm_eps);
+  Gate(const GateShape& shape, const GateTensors& tensors, float norm_eps, GateRotation rotation);
   Status check(const GateInput& input, std::span<float> out, std::span<float> gates) const;
   Status project(std::size_t tokens, GateWorkspace& workspace, int threads) const;
+  float gate_of(const float* h, const float* k, const float* weight) const;
   void gate_token(const float* projected, const float* hidden, Rounding rounding, float* out,
-                  float* gates) const;
+                  float* gates, std::vector<float>& unrotated) const;
 
   GateShape shape_;
   GateTensors tensors_;
   float norm_eps_;
+  GateRotation rotation_;
   std::vector<float> qk_weight_;  // [copies, hidden_dim], q_weight * k_weight in binary32
 };
 

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "engram/export.h"
+#include "engram/status.hpp"
 
 namespace engram {
 
@@ -71,6 +73,19 @@ struct ENGRAM_API RowLayout {
   // Codes, then scales, then biases: the raw output form.
   std::size_t row_bytes() const { return code_bytes() + scale_bytes() + bias_bytes(); }
   friend bool operator==(const RowLayout&, const RowLayout&) = default;
+};
+
+// The names of formats in config files, metadata and --codec: "fp8", "mxfp4", "q8_0", ... The
+// second knows aliases too ("fp4", "mxfp8"); Code::unsupported lists the names for any other.
+ENGRAM_API std::string_view row_format_name(RowFormat format);
+ENGRAM_API Result<RowFormat> row_format_from_name(std::string_view name);
+
+// Some rows of a table, by table-global id: [begin, end).
+struct RowRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t count() const { return end - begin; }
+  friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
 // How rows are quantised to MXFP4. Exponents, with e = floor(log2 amax) of a group of 32:

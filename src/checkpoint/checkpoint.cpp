@@ -4,7 +4,13 @@
 #include <algorithm>
 #include <array>
 
+#include "engram/table.hpp"
+
 #include "base/error.hpp"
+#include "checkpoint/gguf_files.hpp"
+#include "checkpoint/gguf_model.hpp"
+#include "checkpoint/rotation_file.hpp"
+#include "checkpoint/shard_manifest.hpp"
 #include "checkpoint/table_layout.hpp"
 #include "checkpoint/tensor_catalog.hpp"
 #include "checkpoint/tensor_checks.hpp"
@@ -40,9 +46,28 @@ class CheckpointReader {
     auto config = ModelConfig::from_json(*text, path);
     if (!config) return std::move(config).error();
     checkpoint_.config_ = *std::move(config);
-    const std::string tokenizer = directory + "/tokenizer.json";
-    if (os::path_exists(tokenizer)) checkpoint_.tokenizer_path_ = tokenizer;
+    find_tokenizer(directory);
+    return read_shard(directory + "/" + std::string(kShardManifestName));
+  }
+
+  Status read_gguf(const std::string& path, const CheckpointOptions& options) {
+    auto model = read_gguf_model(path, options);
+    if (!model) return std::move(model).error();
+    checkpoint_.directory_ = path;
+    checkpoint_.config_ = std::move(model->config);
+    checkpoint_.tables_ = std::move(model->tables);
+    checkpoint_.gates_ = std::move(model->gates);
+    checkpoint_.missing_ = std::move(model->missing);
+    checkpoint_.token_map_ = std::move(model->token_map);
+    if (os::is_directory(path)) find_tokenizer(path);
     return {};
+  }
+
+  // Leaves what hashing needs.
+  void drop_tensors() {
+    checkpoint_.tables_.clear();
+    checkpoint_.gates_.clear();
+    checkpoint_.missing_.clear();
   }
 
   Status open_catalog() {
@@ -73,6 +98,17 @@ class CheckpointReader {
         }
       }
     }
+    if (checkpoint_.config_.value_rotated) {
+      auto rotation = find_rotation(checkpoint_.directory_ + "/" + std::string(kRotationPath),
+                                    checkpoint_.config_.hidden_dim);
+      if (rotation) {
+        checkpoint_.rotation_ = *std::move(rotation);
+      } else if (rotation.error().code == Code::not_found) {
+        checkpoint_.missing_.emplace_back(kRotationPath);
+      } else {
+        return std::move(rotation).error();
+      }
+    }
     if (!checkpoint_.missing_.empty()) return {};
     for (const std::int64_t layer_id : checkpoint_.config_.layer_ids) {
       ENGRAM_TRY(read_gate(layer_id));
@@ -83,6 +119,30 @@ class CheckpointReader {
   Checkpoint take() { return std::move(checkpoint_); }
 
  private:
+  void find_tokenizer(const std::string& directory) {
+    const std::string tokenizer = directory + "/tokenizer.json";
+    if (os::path_exists(tokenizer)) checkpoint_.tokenizer_path_ = tokenizer;
+  }
+
+  Status read_shard(const std::string& path) {
+    if (!os::path_exists(path)) return {};
+    const auto text = os::read_text_file(path, kConfigBytesMax);
+    if (!text) return text.error();
+    auto manifest = parse_shard_manifest(*text, path);
+    if (!manifest) return std::move(manifest).error();
+    if (manifest->layers.size() != checkpoint_.config_.layer_ids.size()) {
+      return make_error(Code::corrupt, "{}: expected {} layers, found {}", path,
+                        checkpoint_.config_.layer_ids.size(), manifest->layers.size());
+    }
+    for (std::size_t i = 0; i < manifest->layers.size(); ++i) {
+      if (manifest->layers[i].layer_id == checkpoint_.config_.layer_ids[i]) continue;
+      return make_error(Code::corrupt, "{}: expected layer {}, found {}", path,
+                        checkpoint_.config_.layer_ids[i], manifest->layers[i].layer_id);
+    }
+    checkpoint_.shard_ = *std::move(manifest);
+    return {};
+  }
+
   // The one existing spelling of layers.L.engram.<part>, over all prefixes and parts.
   Result<std::string> resolve(std::int64_t layer_id, std::vector<std::string_view> parts) const {
     std::vector<std::string> found;
@@ -144,38 +204,93 @@ class CheckpointReader {
   }
 
   Status read_table(const LayerHash& hash, std::size_t index, const CheckpointOptions& options) {
-    TableTensors tensors;
-    auto weight = find(hash.layer_id, "embed.weight");
+    TableSource table;
+    table.layer_id = hash.layer_id;
+    const auto paged = resolve(hash.layer_id, {"embed.pages"});
+    if (paged) return read_paged_table(hash, *paged, std::move(table));
+    if (paged.error().code != Code::not_found) return paged.error();
+    ENGRAM_TRY(find_table_tensors(table));
+    if (checkpoint_.shard_) table.held = checkpoint_.shard_->layers[index].held;
+    ENGRAM_TRY(check_held_count(table, index));
+    ENGRAM_TRY(check_row_count(hash, index, table, options));
+    const auto declared = declared_format(options);
+    if (!declared) return declared.error();
+    const auto layout =
+        table_layout({table.weight, table.scale, table.bias},
+                     static_cast<std::size_t>(checkpoint_.config_.head_dim), *declared);
+    if (!layout) return layout.error();
+    table.layout = *layout;
+    checkpoint_.tables_.push_back(std::move(table));
+    return {};
+  }
+
+  Status find_table_tensors(TableSource& table) {
+    auto weight = find(table.layer_id, "embed.weight");
     if (!weight) return std::move(weight).error();
-    tensors.weight = *std::move(weight);
-    auto scale = find_companion(hash.layer_id, "embed", kScaleNames);
+    table.weight = *std::move(weight);
+    auto scale = find_companion(table.layer_id, "embed", kScaleNames);
     if (!scale) return std::move(scale).error();
-    tensors.scale = *std::move(scale);
-    auto bias = find_companion(hash.layer_id, "embed", kBiasNames);
+    table.scale = *std::move(scale);
+    auto bias = find_companion(table.layer_id, "embed", kBiasNames);
     if (!bias) return std::move(bias).error();
-    tensors.bias = *std::move(bias);
-    for (const TensorExtent* tensor : {&tensors.weight, tensors.scale ? &*tensors.scale : nullptr,
-                                       tensors.bias ? &*tensors.bias : nullptr}) {
+    table.bias = *std::move(bias);
+    for (const TensorExtent* tensor : {&table.weight, table.scale ? &*table.scale : nullptr,
+                                       table.bias ? &*table.bias : nullptr}) {
       if (tensor == nullptr || tensor->shape.size() == 2) continue;
       return make_error(Code::corrupt, "{}: '{}': expected two dimensions, found {}", tensor->path,
                         tensor->name, shape_text(tensor->shape));
     }
-    ENGRAM_TRY(check_row_count(hash, index, tensors.weight, options));
-    const auto declared = declared_format(options);
-    if (!declared) return declared.error();
-    const auto layout =
-        table_layout(tensors, static_cast<std::size_t>(checkpoint_.config_.head_dim), *declared);
-    if (!layout) return layout.error();
-    checkpoint_.tables_.push_back({hash.layer_id, *layout, tensors.weight.shape[0],
-                                   std::move(tensors.weight), std::move(tensors.scale),
-                                   std::move(tensors.bias)});
+    return {};
+  }
+
+  // Sets row_count; a shard's tensor must have the rows that its manifest says.
+  Status check_held_count(TableSource& table, std::size_t index) const {
+    const std::uint64_t rows = table.weight.shape[0];
+    table.row_count = table.held ? checkpoint_.shard_->layers[index].row_count : rows;
+    if (table.held_count() == rows) return {};
+    return make_error(Code::corrupt, "{}: '{}': {} says {} rows are held, the tensor has {}",
+                      table.weight.path, table.weight.name, kShardManifestName, table.held_count(),
+                      rows);
+  }
+
+  // A paged file describes itself; what it says must be what the config says.
+  Status read_paged_table(const LayerHash& hash, const std::string& name, TableSource table) {
+    auto pages = catalog_.find(name);
+    if (!pages) return std::move(pages).error();
+    const auto described = PagedDescription::from_metadata(catalog_.metadata(*pages), pages->path);
+    if (!described) return described.error();
+    ModelConfig& config = checkpoint_.config_;
+    const HashConfig expected = config.hash_config(0);
+    const HashConfig& found = described->geometry;
+    const LayerHash& constants = described->constants;
+    if (constants.layer_id != hash.layer_id || constants.row_count != hash.row_count ||
+        constants.multipliers != hash.multipliers || constants.primes != hash.primes ||
+        constants.offsets != hash.offsets || found.max_order != expected.max_order ||
+        found.heads != expected.heads || found.compressed_size != expected.compressed_size ||
+        described->layout.head_dim != static_cast<std::size_t>(config.head_dim)) {
+      return make_error(Code::corrupt,
+                        "{}: its description (layer {}, {} rows) is of another table than layer {} "
+                        "of config.json ({} rows)",
+                        pages->path, constants.layer_id, constants.row_count, hash.layer_id,
+                        hash.row_count);
+    }
+    if (pages->dtype != "U8") return wrong_dtype(*pages, "U8");
+    ENGRAM_TRY(check_shape(*pages, {described->page_count(), kPageBytes}));
+    if (config.token_map_sha256.empty()) config.token_map_sha256 = described->token_map_sha256;
+    table.layout = described->layout;
+    table.placement = RowPlacement::paged;
+    table.row_count = hash.row_count;
+    table.weight = *std::move(pages);
+    table.page_identity = described->identity();
+    checkpoint_.tables_.push_back(std::move(table));
     return {};
   }
 
   // Three numbers must agree: the tensor's rows, the sum of the primes, and the config's count.
-  Status check_row_count(const LayerHash& hash, std::size_t index, const TensorExtent& weight,
+  Status check_row_count(const LayerHash& hash, std::size_t index, const TableSource& table,
                          const CheckpointOptions& options) const {
-    const std::uint64_t rows = weight.shape[0];
+    const TensorExtent& weight = table.weight;
+    const std::uint64_t rows = table.row_count;
     const auto& declared = checkpoint_.config_.num_embeddings;
     if (!declared.empty() && static_cast<std::uint64_t>(declared[index]) != rows) {
       return make_error(
@@ -240,16 +355,24 @@ class CheckpointReader {
   Checkpoint checkpoint_;
 };
 
-Result<Checkpoint> Checkpoint::open_config(const std::string& directory) {
+Result<Checkpoint> Checkpoint::open_config(const std::string& path) {
   CheckpointReader reader;
-  ENGRAM_TRY(reader.read_config(directory));
+  if (is_gguf_model(path)) {
+    ENGRAM_TRY(reader.read_gguf(path, {}));
+    reader.drop_tensors();
+  } else {
+    ENGRAM_TRY(reader.read_config(path));
+  }
   return reader.take();
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& directory,
-                                    const CheckpointOptions& options) {
+Result<Checkpoint> Checkpoint::open(const std::string& path, const CheckpointOptions& options) {
   CheckpointReader reader;
-  ENGRAM_TRY(reader.read_config(directory));
+  if (is_gguf_model(path)) {
+    ENGRAM_TRY(reader.read_gguf(path, options));
+    return reader.take();
+  }
+  ENGRAM_TRY(reader.read_config(path));
   ENGRAM_TRY(reader.open_catalog());
   ENGRAM_TRY(reader.read_tables(options));
   ENGRAM_TRY(reader.read_gates());

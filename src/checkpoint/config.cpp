@@ -152,6 +152,32 @@ Status read_declared_codec(const Fields& fields, ModelConfig& config) {
   return {};
 }
 
+// Ascend's quarot export: exactly this contract, or none. Source: vllm-ascend's loader.
+Status read_rotation_config(const Fields& fields, ModelConfig& config) {
+  const auto field = fields.find({"engram_rotation_config"});
+  if (!field) return field.error();
+  if (!*field) return {};
+  const std::string found(simdjson::minify(**field));
+  const auto object = json_object(**field, "engram_rotation_config");
+  if (!object) return object.error();
+  const auto is_text = [&](std::string_view name, std::string_view expected) {
+    const auto value = json_require_string(**field, name);
+    return value && *value == expected;
+  };
+  const auto rotated = json_flag(**field, "value_projection_rotated", false);
+  const auto delta = json_flag(**field, "runtime_delta_rotation", true);
+  if (object->size() == 4 && rotated && *rotated && delta && !*delta &&
+      is_text("value_basis", "quarot_global") && is_text("key_and_gate_basis", "original")) {
+    config.value_rotated = true;
+    return {};
+  }
+  return make_error(Code::unsupported,
+                    "field 'engram_rotation_config': expected value_projection_rotated true, "
+                    "value_basis quarot_global, key_and_gate_basis original and "
+                    "runtime_delta_rotation false, found {}",
+                    found);
+}
+
 Status read_fields(const Fields& fields, ModelConfig& config) {
   ENGRAM_TRY(read_layers(fields, config));
   ENGRAM_TRY(fields.read({"engram_max_ngram_size"}, config.max_ngram_size));
@@ -170,6 +196,7 @@ Status read_fields(const Fields& fields, ModelConfig& config) {
   if (!eps) return eps.error();
   config.norm_eps = *eps;
   ENGRAM_TRY(read_declared_codec(fields, config));
+  ENGRAM_TRY(read_rotation_config(fields, config));
   const auto digest_field = fields.find({"engram_token_map_sha256"});
   if (!digest_field) return digest_field.error();
   if (!*digest_field) return {};

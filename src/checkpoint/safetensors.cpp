@@ -121,19 +121,21 @@ Result<TensorExtent> read_tensor(JsonElement value) {
 }
 
 // `__metadata__` is a map of strings; MLX writes null.
-Status check_metadata(JsonElement value) {
+Status read_metadata(JsonElement value, std::map<std::string, std::string>& metadata) {
   if (value.is_null()) return {};
   const auto object = json_object(value, "__metadata__");
   if (!object) return object.error();
   ENGRAM_TRY(json_reject_duplicates(*object, "__metadata__"));
   for (const auto field : *object) {
-    if (field.value.is_string()) continue;
-    return make_error(Code::corrupt, "__metadata__ '{}': expected a string", field.key);
+    if (!field.value.is_string()) {
+      return make_error(Code::corrupt, "__metadata__ '{}': expected a string", field.key);
+    }
+    metadata.emplace(field.key, field.value.get_string().value_unsafe());
   }
   return {};
 }
 
-Result<std::vector<TensorExtent>> read_header(std::string_view text, std::string_view where) {
+Result<SafetensorsHeader> read_header(std::string_view text, std::string_view where) {
   if (text.empty() || text.front() != '{') {
     return make_error(Code::corrupt, "{}: header: expected '{{' as its first byte", where);
   }
@@ -144,10 +146,10 @@ Result<std::vector<TensorExtent>> read_header(std::string_view text, std::string
   if (Status status = json_reject_duplicates(*object, "header"); !status) {
     return with_context(std::move(status).error(), where);
   }
-  std::vector<TensorExtent> tensors;
+  SafetensorsHeader header;
   for (const auto field : *object) {
     if (field.key == "__metadata__") {
-      if (Status status = check_metadata(field.value); !status) {
+      if (Status status = read_metadata(field.value, header.metadata); !status) {
         return with_context(std::move(status).error(), where);
       }
       continue;
@@ -157,9 +159,9 @@ Result<std::vector<TensorExtent>> read_header(std::string_view text, std::string
       return with_context(std::move(tensor).error(), fmt::format("{}: '{}'", where, field.key));
     }
     tensor->name = field.key;
-    tensors.push_back(*std::move(tensor));
+    header.tensors.push_back(*std::move(tensor));
   }
-  return tensors;
+  return header;
 }
 
 // The payload is tiled from its first byte to the file's last.
@@ -196,26 +198,27 @@ std::uint64_t safetensors_dtype_bits(std::string_view dtype) {
   return found == kDtypes.end() ? 0 : found->bits;
 }
 
-Result<std::vector<TensorExtent>> read_safetensors(const os::ReadableFile& file) {
+Result<SafetensorsHeader> read_safetensors(const os::ReadableFile& file) {
   const auto size = header_size(file);
   if (!size) return with_context(size.error(), file.path());
   std::string text(*size, '\0');
   ENGRAM_TRY(file.read_at(kLengthBytes, std::as_writable_bytes(std::span(text))));
-  auto tensors = read_header(text, file.path());
-  if (!tensors) return tensors;
-  std::stable_sort(tensors->begin(), tensors->end(), [](const auto& a, const auto& b) {
+  auto header = read_header(text, file.path());
+  if (!header) return header;
+  std::vector<TensorExtent>& tensors = header->tensors;
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.offset_bytes, a.size_bytes) < std::tie(b.offset_bytes, b.size_bytes);
   });
   const std::uint64_t payload_begin = kLengthBytes + *size;
-  if (Status status = check_tiling(*tensors, file.size_bytes() - payload_begin); !status) {
+  if (Status status = check_tiling(tensors, file.size_bytes() - payload_begin); !status) {
     return with_context(std::move(status).error(), file.path());
   }
-  for (TensorExtent& tensor : *tensors) {
+  for (TensorExtent& tensor : tensors) {
     tensor.path = file.path();
     tensor.offset_bytes += payload_begin;
     tensor.file_bytes = file.size_bytes();
   }
-  return tensors;
+  return header;
 }
 
 }  // namespace engram

@@ -11,26 +11,6 @@
 namespace engram {
 namespace {
 
-// Names that config files and --codec use.
-struct Name {
-  std::string_view name;
-  RowFormat format;
-};
-constexpr std::array kNames = {
-    Name{"fp8", RowFormat::fp8_e4m3_e8m0},
-    Name{"mxfp8", RowFormat::fp8_e4m3_e8m0},
-    Name{"bf16", RowFormat::bf16},
-    Name{"f16", RowFormat::f16},
-    Name{"f32", RowFormat::f32},
-    Name{"int8", RowFormat::int8_f32},
-    Name{"mxfp4", RowFormat::mxfp4},
-    Name{"fp4", RowFormat::mxfp4},
-    Name{"int4-e4m3", RowFormat::int4_e4m3},
-    Name{"int4-e8m0", RowFormat::int4_e8m0},
-    Name{"int4-f16", RowFormat::int4_f16},
-    Name{"affine", RowFormat::affine},
-};
-
 constexpr std::array<std::size_t, 5> kAffineBits = {2, 3, 4, 6, 8};
 constexpr std::array<std::size_t, 3> kAffineGroups = {32, 64, 128};
 
@@ -79,6 +59,7 @@ std::vector<RowFormat> candidates(const TableTensors& tensors, std::size_t head_
   if (weight == "U32" && scale == "U8" && width == head_dim / 4) return {RowFormat::fp8_e4m3_e8m0};
   if (weight == "U32" && scale == "U8" && width == head_dim / 8) return {RowFormat::mxfp4};
   if (weight == "I8" && width == head_dim && scale == "F32") return {RowFormat::int8_f32};
+  if (weight == "U8" && width == head_dim * 3 / 8 && is_fp8(scale)) return {RowFormat::int3_e4m3};
   if (!is_byte(weight) || width != head_dim / 2) return {};
   if (is_fp8(scale)) return {RowFormat::int4_e4m3};
   if (scale == "F16") return {RowFormat::int4_f16};
@@ -92,9 +73,10 @@ std::string names_of(const std::vector<RowFormat>& formats) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// 4-bit rows whose sign convention or number format no dtype tells.
+// Rows whose sign convention or number format no dtype tells.
 bool needs_declaration(const std::vector<RowFormat>& fitting) {
-  return fitting.size() > 1 || fitting.front() == RowFormat::int4_f16;
+  return fitting.size() > 1 || fitting.front() == RowFormat::int4_f16 ||
+         fitting.front() == RowFormat::int3_e4m3;
 }
 
 // What a stranger most likely sees where nothing fits.
@@ -135,22 +117,6 @@ Result<RowFormat> choose(const TableTensors& tensors, std::size_t head_dim,
 }
 
 }  // namespace
-
-std::string_view row_format_name(RowFormat format) {
-  const auto found = std::find_if(kNames.begin(), kNames.end(),
-                                  [&](const Name& known) { return known.format == format; });
-  return found == kNames.end() ? std::string_view("unknown") : found->name;
-}
-
-Result<RowFormat> row_format_from_name(std::string_view name) {
-  const auto found = std::find_if(kNames.begin(), kNames.end(),
-                                  [&](const Name& known) { return known.name == name; });
-  if (found != kNames.end()) return found->format;
-  return make_error(Code::unsupported,
-                    "table codec '{}': expected fp8, bf16, f16, f32, int8, mxfp4, "
-                    "int4-e4m3, int4-e8m0, int4-f16 or affine",
-                    name);
-}
 
 Result<RowLayout> table_layout(const TableTensors& tensors, std::size_t head_dim,
                                const DeclaredFormat& declared) {

@@ -12,7 +12,7 @@
 namespace engram {
 namespace {
 
-constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 // The release's index is 7 MB for 96,085 tensors.
 constexpr std::uint64_t kIndexBytesMax = std::uint64_t{1} << 30;
@@ -24,28 +24,43 @@ bool stays_inside(std::string_view name) {
          std::none_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
 }
 
+// The path of the directory's index, or nothing where there is none. A release calls it model,
+// Ascend's export quant_model_weights.
+Result<std::string> find_index(const std::string& directory,
+                               const std::vector<std::string>& files) {
+  std::vector<std::string> found;
+  for (const std::string& file : files) {
+    if (file.ends_with(kIndexSuffix)) found.push_back(file);
+  }
+  if (found.empty()) return std::string();
+  if (found.size() == 1) return directory + "/" + found.front();
+  return make_error(Code::corrupt, "{}: more than one index: {}", directory,
+                    fmt::join(found, ", "));
+}
+
 }  // namespace
 
 Result<TensorCatalog> TensorCatalog::open(const std::string& directory) {
   TensorCatalog catalog;
   catalog.directory_ = directory;
-  const std::string index_path = directory + "/" + std::string(kIndexName);
-  if (os::path_exists(index_path)) {
-    const auto text = os::read_text_file(index_path, kIndexBytesMax);
+  auto files = os::list_files(directory);
+  if (!files) return std::move(files).error();
+  const auto index = find_index(directory, *files);
+  if (!index) return index.error();
+  if (!index->empty()) {
+    const auto text = os::read_text_file(*index, kIndexBytesMax);
     if (!text) return text.error();
-    ENGRAM_TRY(catalog.read_index(*text, index_path));
+    ENGRAM_TRY(catalog.read_index(*text, *index));
     return catalog;
   }
   if (os::path_exists(directory + "/" + std::string(kSingleName))) {
     ENGRAM_TRY(catalog.scan({std::string(kSingleName)}));
     return catalog;
   }
-  auto files = os::list_files(directory);
-  if (!files) return std::move(files).error();
   std::erase_if(*files, [](const std::string& name) { return !name.ends_with(".safetensors"); });
   if (files->empty()) {
-    return make_error(Code::not_found, "{}: no {}, no {} and no other *.safetensors", directory,
-                      kIndexName, kSingleName);
+    return make_error(Code::not_found, "{}: no *{}, no {} and no other *.safetensors", directory,
+                      kIndexSuffix, kSingleName);
   }
   ENGRAM_TRY(catalog.scan(*files));
   return catalog;
@@ -85,9 +100,10 @@ Status TensorCatalog::load_file(const std::string& name) {
   if (!loaded_.insert(name).second) return {};
   const auto file = os::open_file(directory_ + "/" + name);
   if (!file) return file.error();
-  auto tensors = read_safetensors(**file);
-  if (!tensors) return std::move(tensors).error();
-  for (TensorExtent& tensor : *tensors) {
+  auto header = read_safetensors(**file);
+  if (!header) return std::move(header).error();
+  metadata_[(*file)->path()] = std::move(header->metadata);
+  for (TensorExtent& tensor : header->tensors) {
     const auto promised = files_.find(tensor.name);
     if (promised != files_.end() && promised->second != name) continue;  // a stale copy
     const auto [known, fresh] = tensors_.emplace(tensor.name, tensor);
@@ -97,6 +113,11 @@ Status TensorCatalog::load_file(const std::string& name) {
     }
   }
   return {};
+}
+
+const std::map<std::string, std::string>& TensorCatalog::metadata(
+    const TensorExtent& tensor) const {
+  return metadata_.at(tensor.path);
 }
 
 std::vector<std::string> TensorCatalog::names() const {

@@ -25,6 +25,8 @@ class TensorCatalog {
   // Code::not_found where no file is said to have it; Code::corrupt where the file that should
   // have it does not; the shard's own error where it cannot be read.
   Result<TensorExtent> find(std::string_view name);
+  // __metadata__ of the file that a found tensor lies in.
+  const std::map<std::string, std::string>& metadata(const TensorExtent& tensor) const;
 
  private:
   Status read_index(const std::string& text, const std::string& where);
@@ -35,6 +37,7 @@ class TensorCatalog {
   std::map<std::string, std::string, std::less<>> files_;  // tensor name -> file name
   std::set<std::string> loaded_;                           // files whose header has been read
   std::map<std::string, TensorExtent, std::less<>> tensors_;
+  std::map<std::string, std::map<std::string, std::string>> metadata_;  // by path
 };
 
 }  // namespace engram

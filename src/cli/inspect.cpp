@@ -33,17 +33,18 @@ Result<Inspection> inspect(const InspectOptions& options) {
   if (!checkpoint) return std::move(checkpoint).error();
   Inspection result{*std::move(checkpoint), {}, options.tokenizer, {}};
   if (result.tokenizer_path.empty()) result.tokenizer_path = result.checkpoint.tokenizer_path();
-  if (result.tokenizer_path.empty()) return result;
-  auto map = TokenMap::from_tokenizer_file(result.tokenizer_path);
+  const std::vector<CompressedId>& own = result.checkpoint.token_map();
+  if (result.tokenizer_path.empty() && own.empty()) return result;
+  const std::string where = own.empty() ? result.tokenizer_path : options.model;
+  auto map = own.empty() ? TokenMap::from_tokenizer_file(where) : TokenMap::from_ids(own, where);
   if (!map) {
     result.map_status = std::move(map).error();
     return result;
   }
   result.map = *std::move(map);
   const ModelConfig& config = result.checkpoint.config();
-  result.map_status = check_token_map(*result.map, config,
-                                      expected_token_map_sha256(options.token_map_sha256, config),
-                                      result.tokenizer_path);
+  result.map_status = check_token_map(
+      *result.map, config, expected_token_map_sha256(options.token_map_sha256, config), where);
   return result;
 }
 
@@ -79,7 +80,7 @@ std::string config_json(const ModelConfig& config) {
 std::string missing_json(const Inspection& found) {
   std::vector<std::string> names;
   for (const std::string& name : found.checkpoint.missing()) names.push_back(json_string(name));
-  if (found.tokenizer_path.empty()) names.push_back(json_string("tokenizer.json"));
+  if (!found.map && found.map_status) names.push_back(json_string("tokenizer.json"));
   return fmt::format("[{}]", fmt::join(names, ","));
 }
 
@@ -146,7 +147,7 @@ void print_human(const Inspection& found) {
     print_tensor("k_weight", gate.k_weight);
   }
   for (const std::string& name : found.checkpoint.missing()) fmt::print("missing     {}\n", name);
-  if (found.tokenizer_path.empty()) fmt::print("missing     tokenizer.json\n");
+  if (!found.map && found.map_status) fmt::print("missing     tokenizer.json\n");
 }
 
 Status run_inspect(const InspectOptions& options) {

@@ -14,17 +14,24 @@ bool has_v41_vocabulary(const ModelConfig& config) {
   return config.vocab_size == 129280 && config.compressed_vocab_size == 99092;
 }
 
+// From the tokenizer, and from the model's own files where they carry a map; both must agree.
 Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOptions& options) {
   const std::string& path =
       options.tokenizer_path.empty() ? checkpoint.tokenizer_path() : options.tokenizer_path;
-  if (path.empty()) {
+  const std::vector<CompressedId>& own = checkpoint.token_map();
+  if (path.empty() && own.empty()) {
     return make_error(Code::not_found, "{}: no tokenizer.json; name one", checkpoint.directory());
   }
-  auto map = TokenMap::from_tokenizer_file(path);
+  const std::string& where = own.empty() ? path : checkpoint.directory();
+  auto map = own.empty() ? TokenMap::from_tokenizer_file(path) : TokenMap::from_ids(own, where);
   if (!map) return map;
   const ModelConfig& config = checkpoint.config();
   ENGRAM_TRY(check_token_map(*map, config,
-                             expected_token_map_sha256(options.token_map_sha256, config), path));
+                             expected_token_map_sha256(options.token_map_sha256, config), where));
+  if (own.empty() || path.empty()) return map;
+  const auto given = TokenMap::from_tokenizer_file(path);
+  if (!given) return given.error();
+  ENGRAM_TRY(check_token_map(*given, config, map->sha256(), path));
   return map;
 }
 
@@ -42,9 +49,11 @@ Result<std::vector<LoadedGate>> open_gates(const Checkpoint& checkpoint,
     return make_error(Code::not_found, "{}: gate weights are missing: {}", checkpoint.directory(),
                       fmt::join(checkpoint.missing(), ", "));
   }
+  const auto rotation = load_rotation(checkpoint);
+  if (!rotation) return rotation.error();
   std::vector<LoadedGate> gates;
   for (const GateSource& source : checkpoint.gates()) {
-    auto gate = load_gate(source, checkpoint.config(), options.threads);
+    auto gate = load_gate(source, checkpoint.config(), *rotation, options.threads);
     if (!gate) return std::move(gate).error();
     gates.push_back(*std::move(gate));
   }

@@ -5,6 +5,10 @@
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "checkpoint/gguf.hpp"
+#include "checkpoint/rotation_file.hpp"
+#include "codec/row_codec.hpp"
+#include "gate/rotation.hpp"
 #include "os/file.hpp"
 
 namespace engram {
@@ -29,16 +33,60 @@ Result<std::span<const std::byte>> load_tensor(const TensorExtent& tensor, int t
   return std::span<const std::byte>(bytes);
 }
 
+// The same, decoded to binary32 row by row.
+Result<std::span<const std::byte>> load_widened(const TensorExtent& tensor, int threads,
+                                                std::vector<os::HugeBuffer>& buffers) {
+  const std::size_t columns = tensor.shape.back();
+  const RowLayout layout{*row_format_of_ggml(tensor.dtype), columns};
+  const auto file = os::open_files(tensor.files());
+  if (!file) return file.error();
+  const std::size_t rows = tensor.shape.front();
+  auto buffer = os::HugeBuffer::allocate(rows * columns * sizeof(float));
+  if (!buffer) return std::move(buffer).error();
+  const std::span<std::byte> out = buffer->bytes().first(rows * columns * sizeof(float));
+  const std::size_t rows_at_once = std::max<std::size_t>(1, kReadBytes / layout.row_bytes());
+  const std::size_t pieces = (rows + rows_at_once - 1) / rows_at_once;
+  ENGRAM_TRY(parallel_for(pieces, threads, [&](std::size_t piece) -> Status {
+    const std::size_t first = piece * rows_at_once;
+    const std::size_t count = std::min(rows_at_once, rows - first);
+    std::vector<std::byte> packed(count * layout.row_bytes());
+    ENGRAM_TRY((*file)->read_at(tensor.offset_bytes + first * layout.row_bytes(), packed));
+    std::vector<std::byte*> places(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      places[i] = out.data() + (first + i) * columns * sizeof(float);
+    }
+    decode_rows(layout, OutputFormat::f32, packed.data(), places);
+    return {};
+  }));
+  buffers.push_back(*std::move(buffer));
+  return std::span<const std::byte>(out);
+}
+
+bool is_wide(const GateSource& source) {
+  const bool wkv = source.wkv_scale || source.wkv.dtype == "BF16";
+  return !wkv || source.q_weight.dtype != "BF16" || source.k_weight.dtype != "BF16";
+}
+
 }  // namespace
 
-Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config, int threads) {
+Result<GateRotation> load_rotation(const Checkpoint& checkpoint) {
+  if (!checkpoint.rotation()) return GateRotation();
+  const auto matrix = read_rotation(*checkpoint.rotation());
+  if (!matrix) return matrix.error();
+  return find_rotation_block(*matrix, static_cast<std::size_t>(checkpoint.config().hidden_dim));
+}
+
+Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config,
+                             const GateRotation& rotation, int threads) {
   const GateShape shape{static_cast<std::size_t>(config.copies),
                         static_cast<std::size_t>(config.hidden_dim),
                         static_cast<std::size_t>(config.embedding_dim())};
   std::vector<os::HugeBuffer> buffers;
   GateTensors tensors;
+  tensors.wide = is_wide(source);
   const auto load = [&](const TensorExtent& extent, std::span<const std::byte>& place) -> Status {
-    const auto bytes = load_tensor(extent, threads, buffers);
+    const auto bytes = tensors.wide ? load_widened(extent, threads, buffers)
+                                    : load_tensor(extent, threads, buffers);
     if (!bytes) return bytes.error();
     place = *bytes;
     return {};
@@ -47,7 +95,7 @@ Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config
   if (source.wkv_scale) ENGRAM_TRY(load(*source.wkv_scale, tensors.wkv_scale));
   ENGRAM_TRY(load(source.q_weight, tensors.q_weight));
   ENGRAM_TRY(load(source.k_weight, tensors.k_weight));
-  auto gate = Gate::create(shape, tensors, config.norm_eps, threads);
+  auto gate = Gate::create(shape, tensors, config.norm_eps, threads, rotation);
   if (!gate) {
     return with_context(std::move(gate).error(),
                         fmt::format("{}: layer {}", source.wkv.path, source.layer_id));

@@ -17,6 +17,11 @@ struct LoadedGate {
   Gate gate;
 };
 
-Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config, int threads);
+// Weights that are neither FP8 nor bfloat16 (GGUF's) are widened to binary32.
+Result<LoadedGate> load_gate(const GateSource& source, const ModelConfig& config,
+                             const GateRotation& rotation, int threads);
+
+// The rotation of the residual stream, or none.
+Result<GateRotation> load_rotation(const Checkpoint& checkpoint);
 
 }  // namespace engram

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "gate/gate_value.hpp"
+#include "gate/rotation.hpp"
 #include "gate/weights_check.hpp"
 #include "simd/fp8.hpp"
 #include "simd/projection.hpp"
@@ -43,25 +44,29 @@ float rounded(float value) { return float_from_bfloat16(bfloat16_from_float(valu
 
 }  // namespace
 
-Gate::Gate(const GateShape& shape, const GateTensors& tensors, float norm_eps)
-    : shape_(shape), tensors_(tensors), norm_eps_(norm_eps) {
+Gate::Gate(const GateShape& shape, const GateTensors& tensors, float norm_eps,
+           GateRotation rotation)
+    : shape_(shape), tensors_(tensors), norm_eps_(norm_eps), rotation_(std::move(rotation)) {
   const std::size_t count = shape.copies * shape.hidden_dim;
+  const auto load = [&](std::span<const std::byte> weights, std::size_t i) {
+    return tensors.wide ? load_le<float>(weights.data() + 4 * i)
+                        : float_from_bfloat16(load_le<std::uint16_t>(weights.data() + 2 * i));
+  };
   qk_weight_.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const float q = float_from_bfloat16(load_le<std::uint16_t>(tensors.q_weight.data() + 2 * i));
-    const float k = float_from_bfloat16(load_le<std::uint16_t>(tensors.k_weight.data() + 2 * i));
-    qk_weight_.push_back(q * k);
+    qk_weight_.push_back(load(tensors.q_weight, i) * load(tensors.k_weight, i));
   }
 }
 
 Result<Gate> Gate::create(const GateShape& shape, const GateTensors& tensors, double norm_eps,
-                          int threads) {
+                          int threads, GateRotation rotation) {
   ENGRAM_TRY(check_gate_tensors(shape, tensors, threads));
   if (!(norm_eps >= 0)) {
     return make_error(Code::invalid_argument, "gate: norm_eps: expected 0 or more, found {}",
                       norm_eps);
   }
-  return Gate(shape, tensors, static_cast<float>(norm_eps));
+  if (rotation.block != 0) ENGRAM_TRY(check_rotation(rotation, shape.hidden_dim));
+  return Gate(shape, tensors, static_cast<float>(norm_eps), std::move(rotation));
 }
 
 Status Gate::check(const GateInput& input, std::span<float> out, std::span<float> gates) const {
@@ -96,12 +101,15 @@ Status Gate::project(std::size_t tokens, GateWorkspace& workspace, int threads) 
       const simd::Projection p{
           std::min(kTileRows, rows - row),  columns, tokens, workspace.embedding.data(),
           workspace.projected.data() + row, rows};
-      const std::byte* weights = tensors_.wkv.data() + row * columns * (fp8 ? 1 : 2);
+      const std::size_t element_bytes = fp8 ? 1 : tensors_.wide ? 4 : 2;
+      const std::byte* weights = tensors_.wkv.data() + row * columns * element_bytes;
       if (fp8) {
         const std::byte* scales = tensors_.wkv_scale.data() + tile * (columns / simd::kFp8Group);
         simd::project_fp8(p, reinterpret_cast<const std::uint8_t*>(weights),
                           reinterpret_cast<const std::uint8_t*>(scales),
                           workspace.scaled.data() + share * tokens * columns);
+      } else if (tensors_.wide) {
+        simd::project_float(p, reinterpret_cast<const float*>(weights));
       } else {
         simd::project_bfloat16(p, reinterpret_cast<const std::uint16_t*>(weights));
       }
@@ -110,21 +118,29 @@ Status Gate::project(std::size_t tokens, GateWorkspace& workspace, int threads) 
   });
 }
 
-void Gate::gate_token(const float* projected, const float* hidden, Rounding rounding, float* out,
-                      float* gates) const {
+float Gate::gate_of(const float* h, const float* k, const float* weight) const {
   const std::size_t dim = shape_.hidden_dim;
   const auto count = static_cast<float>(dim);
+  const float h_mean = lane_sum(dim, [&](std::size_t i) { return h[i] * h[i]; }) / count;
+  const float k_mean = lane_sum(dim, [&](std::size_t i) { return k[i] * k[i]; }) / count;
+  const float rstd = 1.0f / std::sqrt(h_mean + norm_eps_) * (1.0f / std::sqrt(k_mean + norm_eps_));
+  const float product = lane_sum(dim, [&](std::size_t i) { return h[i] * weight[i] * k[i]; });
+  return gate_value(product * rstd * (1.0f / std::sqrt(count)));
+}
+
+void Gate::gate_token(const float* projected, const float* hidden, Rounding rounding, float* out,
+                      float* gates, std::vector<float>& unrotated) const {
+  const std::size_t dim = shape_.hidden_dim;
   const float* value = projected + shape_.copies * dim;
   for (std::size_t copy = 0; copy < shape_.copies; ++copy) {
     const float* h = hidden + copy * dim;
-    const float* k = projected + copy * dim;
-    const float* w = qk_weight_.data() + copy * dim;
-    const float h_mean = lane_sum(dim, [&](std::size_t i) { return h[i] * h[i]; }) / count;
-    const float k_mean = lane_sum(dim, [&](std::size_t i) { return k[i] * k[i]; }) / count;
-    const float rstd =
-        1.0f / std::sqrt(h_mean + norm_eps_) * (1.0f / std::sqrt(k_mean + norm_eps_));
-    const float product = lane_sum(dim, [&](std::size_t i) { return h[i] * w[i] * k[i]; });
-    const float gate = gate_value(product * rstd * (1.0f / std::sqrt(count)));
+    const float* gated = h;
+    if (rotation_.block != 0) {
+      unrotated.resize(dim);
+      multiply_transposed(rotation_, {h, dim}, unrotated);
+      gated = unrotated.data();
+    }
+    const float gate = gate_of(gated, projected + copy * dim, qk_weight_.data() + copy * dim);
     if (gates != nullptr) gates[copy] = gate;
     for (std::size_t i = 0; i < dim; ++i) {
       const float updated = h[i] + gate * value[i];
@@ -159,7 +175,7 @@ Status Gate::apply(const GateInput& input, std::span<float> out, std::span<float
         continue;
       }
       gate_token(workspace.projected.data() + (token - begin) * shape_.wkv_rows(), hidden,
-                 input.rounding, token_out, token_gates);
+                 input.rounding, token_out, token_gates, workspace.unrotated);
     }
   }
   return {};

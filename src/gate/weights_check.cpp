@@ -2,6 +2,7 @@
 #include "gate/weights_check.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "base/bfloat16.hpp"
@@ -42,6 +43,15 @@ Status check_bfloat16(std::string_view name, std::span<const std::byte> bytes, s
   return {};
 }
 
+Status check_float(std::string_view name, std::span<const std::byte> bytes, std::size_t first) {
+  for (std::size_t i = 0; i < bytes.size(); i += 4) {
+    if (std::isfinite(load_le<float>(bytes.data() + i))) continue;
+    return make_error(Code::corrupt, "gate: {}: element {} is NaN or infinite", name,
+                      first + i / 4);
+  }
+  return {};
+}
+
 Status check_wkv(const GateTensors& tensors, int threads) {
   const bool fp8 = !tensors.wkv_scale.empty();
   const std::size_t pieces = (tensors.wkv.size() + kPieceBytes - 1) / kPieceBytes;
@@ -49,7 +59,9 @@ Status check_wkv(const GateTensors& tensors, int threads) {
     const std::size_t begin = piece * kPieceBytes;
     const auto bytes =
         tensors.wkv.subspan(begin, std::min(kPieceBytes, tensors.wkv.size() - begin));
-    return fp8 ? check_fp8_piece(bytes, begin) : check_bfloat16("wkv", bytes, begin / 2);
+    if (fp8) return check_fp8_piece(bytes, begin);
+    return tensors.wide ? check_float("wkv", bytes, begin / 4)
+                        : check_bfloat16("wkv", bytes, begin / 2);
   });
 }
 
@@ -65,6 +77,17 @@ Status check_tile_scales(std::span<const std::byte> scales) {
   return {};
 }
 
+Status check_tiles(const GateShape& shape, const GateTensors& tensors) {
+  if (shape.embedding_dim % simd::kFp8Group != 0) {
+    return make_error(Code::unsupported,
+                      "gate: wkv: FP8 needs an input width of whole tiles of 32");
+  }
+  const std::size_t tile_rows = (shape.wkv_rows() + simd::kFp8Group - 1) / simd::kFp8Group;
+  ENGRAM_TRY(check_bytes("wkv scale", tensors.wkv_scale,
+                         tile_rows * (shape.embedding_dim / simd::kFp8Group)));
+  return check_tile_scales(tensors.wkv_scale);
+}
+
 }  // namespace
 
 Status check_gate_tensors(const GateShape& shape, const GateTensors& tensors, int threads) {
@@ -73,25 +96,22 @@ Status check_gate_tensors(const GateShape& shape, const GateTensors& tensors, in
   }
   const std::size_t elements = shape.wkv_rows() * shape.embedding_dim;
   const bool fp8 = !tensors.wkv_scale.empty();
-  ENGRAM_TRY(check_bytes("wkv", tensors.wkv, fp8 ? elements : 2 * elements));
-  if (fp8 && shape.embedding_dim % simd::kFp8Group != 0) {
-    return make_error(Code::unsupported,
-                      "gate: wkv: FP8 needs an input width of whole tiles of 32");
+  const std::size_t norm_width = tensors.wide ? 4 : 2;
+  const std::size_t width = fp8 ? 1 : norm_width;
+  if (fp8 && tensors.wide) {
+    return make_error(Code::invalid_argument, "gate: wkv: FP8 scales beside binary32 weights");
   }
-  if (fp8) {
-    const std::size_t tile_rows = (shape.wkv_rows() + simd::kFp8Group - 1) / simd::kFp8Group;
-    ENGRAM_TRY(check_bytes("wkv scale", tensors.wkv_scale,
-                           tile_rows * (shape.embedding_dim / simd::kFp8Group)));
-    ENGRAM_TRY(check_tile_scales(tensors.wkv_scale));
+  ENGRAM_TRY(check_bytes("wkv", tensors.wkv, width * elements));
+  if (fp8) ENGRAM_TRY(check_tiles(shape, tensors));
+  if (reinterpret_cast<std::uintptr_t>(tensors.wkv.data()) % width != 0) {
+    return make_error(Code::invalid_argument, "gate: wkv: weights of {} bytes, unaligned", width);
   }
-  if (!fp8 && reinterpret_cast<std::uintptr_t>(tensors.wkv.data()) % 2 != 0) {
-    return make_error(Code::invalid_argument, "gate: wkv: bfloat16 weights at an odd address");
+  const std::size_t norm_bytes = norm_width * shape.copies * shape.hidden_dim;
+  for (const auto& [name, weights] :
+       {std::pair{"q_weight", tensors.q_weight}, {"k_weight", tensors.k_weight}}) {
+    ENGRAM_TRY(check_bytes(name, weights, norm_bytes));
+    ENGRAM_TRY(tensors.wide ? check_float(name, weights, 0) : check_bfloat16(name, weights, 0));
   }
-  const std::size_t norm_bytes = 2 * shape.copies * shape.hidden_dim;
-  ENGRAM_TRY(check_bytes("q_weight", tensors.q_weight, norm_bytes));
-  ENGRAM_TRY(check_bytes("k_weight", tensors.k_weight, norm_bytes));
-  ENGRAM_TRY(check_bfloat16("q_weight", tensors.q_weight, 0));
-  ENGRAM_TRY(check_bfloat16("k_weight", tensors.k_weight, 0));
   return check_wkv(tensors, threads);
 }
 

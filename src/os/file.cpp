@@ -57,7 +57,52 @@ class PosixFile final : public ReadableFile {
   std::string path_;
 };
 
+class ConcatenatedFile final : public ReadableFile {
+ public:
+  explicit ConcatenatedFile(std::vector<std::unique_ptr<ReadableFile>> parts)
+      : parts_(std::move(parts)) {
+    for (const auto& part : parts_) size_bytes_ += part->size_bytes();
+  }
+
+  std::uint64_t size_bytes() const override { return size_bytes_; }
+  const std::string& path() const override { return parts_.front()->path(); }
+
+  Status read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    for (const auto& part : parts_) {
+      const std::uint64_t size = part->size_bytes();
+      if (offset >= size) {
+        offset -= size;
+        continue;
+      }
+      const auto here =
+          static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), size - offset));
+      ENGRAM_TRY(part->read_at(offset, out.first(here)));
+      out = out.subspan(here);
+      offset = 0;
+      if (out.empty()) return {};
+    }
+    if (out.empty()) return {};
+    return make_error(Code::corrupt, "{}: truncated: {} bytes lie beyond the end of {} parts",
+                      path(), out.size(), parts_.size());
+  }
+
+ private:
+  std::vector<std::unique_ptr<ReadableFile>> parts_;
+  std::uint64_t size_bytes_ = 0;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<ReadableFile>> open_files(std::span<const std::string> paths) {
+  if (paths.size() == 1) return open_file(paths.front());
+  std::vector<std::unique_ptr<ReadableFile>> parts;
+  for (const std::string& path : paths) {
+    auto part = open_file(path);
+    if (!part) return part;
+    parts.push_back(*std::move(part));
+  }
+  return std::unique_ptr<ReadableFile>(std::make_unique<ConcatenatedFile>(std::move(parts)));
+}
 
 Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

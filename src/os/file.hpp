@@ -29,6 +29,9 @@ class ReadableFile {
 
 // Follows symbolic links. Code::not_found, Code::io; a directory is Code::invalid_argument.
 Result<std::unique_ptr<ReadableFile>> open_file(const std::string& path);
+// Several files read as one, end to end; the path of the result is the first's. Requires one path
+// at least.
+Result<std::unique_ptr<ReadableFile>> open_files(std::span<const std::string> paths);
 
 // The whole file as text; more than `size_limit_bytes` is Code::unsupported before any allocation.
 Result<std::string> read_text_file(const std::string& path, std::uint64_t size_limit_bytes);

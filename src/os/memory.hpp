@@ -10,14 +10,17 @@
 
 namespace engram::os {
 
-// A whole file, mapped read-only and shared. Movable. Reading it is safe from any thread.
-// The size is checked when it is made; a file that shrinks afterwards makes a read of the lost
-// pages a SIGBUS, which no library can turn into an error: replace table files, never rewrite them.
+// A whole file or several end to end, mapped read-only and shared. Movable. Reading it is safe from
+// any thread. The size is checked when it is made; a file that shrinks afterwards makes a read of
+// the lost pages a SIGBUS, which no library can turn into an error: replace table files, never
+// rewrite them.
 class Mapping {
  public:
   // Random access advice: without it the kernel reads megabytes ahead of every 264-byte row
   // (measured: 78 rows/s instead of 8,500 from a cold disk).
-  static Result<Mapping> open_random(const std::string& path);
+  // Several files follow each other without a gap; each but the last must be whole pages
+  // (Code::unsupported). Requires one path at least.
+  static Result<Mapping> open_random(std::span<const std::string> paths);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();

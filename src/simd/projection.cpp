@@ -51,6 +51,13 @@ struct Bfloat16Weights {
     const hn::Rebind<std::uint16_t, Floats> du16;
     return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(du32, hn::LoadU(du16, at))));
   }
+  static float widen_one(std::uint16_t weight) { return float_from_bfloat16(weight); }
+};
+
+struct FloatWeights {
+  using Element = float;
+  static HWY_INLINE FloatVec widen(const float* HWY_RESTRICT at) { return hn::LoadU(Floats(), at); }
+  static float widen_one(float weight) { return weight; }
 };
 
 // kRows rows times kTokens tokens: one accumulator each, all columns in order. The rows that come
@@ -90,9 +97,9 @@ HWY_INLINE void block(const Projection& p, const typename Weights::Element* HWY_
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t t = 0; t < kTokens; ++t) {
       float sum = hn::GetLane(hn::SumOfLanes(df, sums[r][t]));
-      if constexpr (sizeof(typename Weights::Element) == 2) {
+      if constexpr (sizeof(typename Weights::Element) != 1) {  // FP8 columns come in whole tiles
         for (std::size_t column = whole; column < p.columns; ++column) {
-          const float weight = float_from_bfloat16(w[r * p.columns + column]);
+          const float weight = Weights::widen_one(w[r * p.columns + column]);
           sum = std::fma(weight, x[t * p.columns + column], sum);
         }
       }
@@ -140,6 +147,10 @@ void project_bfloat16(const Projection& p, const std::uint16_t* weights) {
   all_blocks<Bfloat16Weights>(p, weights);
 }
 
+void project_float(const Projection& p, const float* weights) {
+  all_blocks<FloatWeights>(p, weights);
+}
+
 }  // namespace engram::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -148,6 +159,7 @@ namespace engram::simd {
 
 HWY_EXPORT(project_fp8);
 HWY_EXPORT(project_bfloat16);
+HWY_EXPORT(project_float);
 
 void project_fp8(const Projection& p, const std::uint8_t* weights, const std::uint8_t* scales,
                  float* scaled_x) {
@@ -156,6 +168,10 @@ void project_fp8(const Projection& p, const std::uint8_t* weights, const std::ui
 
 void project_bfloat16(const Projection& p, const std::uint16_t* weights) {
   HWY_DYNAMIC_DISPATCH(project_bfloat16)(p, weights);
+}
+
+void project_float(const Projection& p, const float* weights) {
+  HWY_DYNAMIC_DISPATCH(project_float)(p, weights);
 }
 
 namespace {
@@ -187,6 +203,11 @@ void project_bfloat16_scalar(const Projection& p, const std::uint16_t* weights) 
   project_scalar(p, [&](std::size_t row, std::size_t column) {
     return float_from_bfloat16(weights[row * p.columns + column]);
   });
+}
+
+void project_float_scalar(const Projection& p, const float* weights) {
+  project_scalar(
+      p, [&](std::size_t row, std::size_t column) { return weights[row * p.columns + column]; });
 }
 
 }  // namespace engram::simd

@@ -32,9 +32,13 @@ void project_fp8(const Projection& p, const std::uint8_t* weights, const std::ui
 // bfloat16 weights [rows, columns], naturally aligned; any number of rows and columns.
 void project_bfloat16(const Projection& p, const std::uint16_t* weights);
 
+// The same for binary32 weights.
+void project_float(const Projection& p, const float* weights);
+
 // The truth, in binary64 and column order.
 void project_fp8_scalar(const Projection& p, const std::uint8_t* weights,
                         const std::uint8_t* scales);
 void project_bfloat16_scalar(const Projection& p, const std::uint16_t* weights);
+void project_float_scalar(const Projection& p, const float* weights);
 
 }  // namespace engram::simd

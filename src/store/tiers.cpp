@@ -14,7 +14,7 @@ constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
 
 Status check_memory(std::span<const TableSource> sources) {
   std::uint64_t needed = 0;
-  for (const TableSource& source : sources) needed += source.row_count * source.layout.row_bytes();
+  for (const TableSource& source : sources) needed += source.held_bytes();
   const std::uint64_t available = os::available_memory_bytes();
   if (range_fits(kSpareBytes, needed, available)) return {};
   return make_error(
@@ -53,21 +53,16 @@ Status check_fetch(const TableSource& source, std::span<const RowId> rows,
                       views.size());
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] >= 0 && static_cast<std::uint64_t>(rows[i]) < source.row_count) continue;
+    if (source.position(rows[i])) continue;
+    if (rows[i] >= 0 && static_cast<std::uint64_t>(rows[i]) < source.row_count) {
+      return make_error(Code::out_of_range,
+                        "layer {}: row {} of {}: {} is in the table, but not in this shard of it",
+                        source.layer_id, i, rows.size(), rows[i]);
+    }
     return make_error(Code::out_of_range, "layer {}: row {} of {}: expected 0..{}, found {}",
                       source.layer_id, i, rows.size(), source.row_count - 1, rows[i]);
   }
   return {};
-}
-
-Status check_extent(const TensorExtent& tensor, std::uint64_t file_bytes) {
-  if (file_bytes == tensor.file_bytes &&
-      range_fits(tensor.offset_bytes, tensor.size_bytes, file_bytes)) {
-    return {};
-  }
-  return make_error(Code::corrupt,
-                    "{}: changed since its header was read: expected {} bytes, found {}",
-                    tensor.path, tensor.file_bytes, file_bytes);
 }
 
 }  // namespace engram

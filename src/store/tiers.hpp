@@ -11,11 +11,16 @@ Result<std::unique_ptr<RowStore>> open_mmap_store(const TableSource& source);
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
                                                  const StoreOptions& options);
 
-// Every row inside the table, and as many views as rows.
+// Every row inside the table and held by the store, and as many views as rows.
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,
                    std::span<const RowView> views);
 
-// The file is as long as when its header was read, and holds the tensor.
-Status check_extent(const TensorExtent& tensor, std::uint64_t file_bytes);
+// The view of a row whose codes, scales and biases follow each other.
+inline RowView packed_view(const RowLayout& layout, const std::byte* row) {
+  const std::size_t scales_at = layout.code_bytes();
+  const std::size_t biases_at = scales_at + layout.scale_bytes();
+  return {row, layout.scale_bytes() != 0 ? row + scales_at : nullptr,
+          layout.bias_bytes() != 0 ? row + biases_at : nullptr};
+}
 
 }  // namespace engram

@@ -58,16 +58,18 @@ std::string tensor(const std::string& name, const std::string& dtype, const std:
 }
 
 TEST(Safetensors, ReadsTensorsInAnyOrderWithMetadata) {
-  const auto tensors =
+  const auto header =
       read(file("{" + tensor("b", "F32", "2", "4,12") + R"(,"__metadata__":{"k":"v"},)" +
                     tensor("a", "U8", "2,2", "0,4") + "}   ",
                 12));
-  ASSERT_TRUE(is_ok(tensors));
-  ASSERT_EQ(tensors->size(), 2u);
-  EXPECT_EQ((*tensors)[0].name, "a");
-  EXPECT_EQ((*tensors)[1].name, "b");
-  EXPECT_EQ((*tensors)[1].offset_bytes - (*tensors)[0].offset_bytes, 4u);
-  EXPECT_EQ((*tensors)[1].size_bytes, 8u);
+  ASSERT_TRUE(is_ok(header));
+  const auto& tensors = header->tensors;
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors[0].name, "a");
+  EXPECT_EQ(tensors[1].name, "b");
+  EXPECT_EQ(tensors[1].offset_bytes - tensors[0].offset_bytes, 4u);
+  EXPECT_EQ(tensors[1].size_bytes, 8u);
+  EXPECT_EQ(header->metadata, (std::map<std::string, std::string>{{"k", "v"}}));
 }
 
 TEST(Safetensors, TakesEmptyAndScalarTensorsAndNullMetadata) {
@@ -148,14 +150,15 @@ TEST(Safetensors, RefusesOrKeepsItsMeaningUnderEveryBitFlipAndCut) {
   for (std::size_t bit = 0; bit < header_end * 8; ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    const auto tensors = read(damaged);
-    if (!tensors) continue;
+    const auto found = read(damaged);
+    if (!found) continue;
+    const auto& tensors = found->tensors;
     // What still reads differs in spelling only (a name, or a dtype of equal width): both tensors
     // keep their extents.
-    ASSERT_EQ(tensors->size(), 2u) << "bit " << bit;
+    ASSERT_EQ(tensors.size(), 2u) << "bit " << bit;
     for (std::size_t i = 0; i < 2; ++i) {
-      EXPECT_EQ((*tensors)[i].offset_bytes, (*truth)[i].offset_bytes) << "bit " << bit;
-      EXPECT_EQ((*tensors)[i].size_bytes, (*truth)[i].size_bytes) << "bit " << bit;
+      EXPECT_EQ(tensors[i].offset_bytes, truth->tensors[i].offset_bytes) << "bit " << bit;
+      EXPECT_EQ(tensors[i].size_bytes, truth->tensors[i].size_bytes) << "bit " << bit;
     }
   }
 }

@@ -32,7 +32,8 @@ TEST(ReadableFile, NamesAMissingFileAndADirectory) {
   const test::TemporaryDirectory folder;
   EXPECT_TRUE(fails(open_file(folder / "none"), Code::not_found, "none: cannot open"));
   EXPECT_TRUE(fails(open_file(folder.path()), Code::invalid_argument, "expected a file"));
-  EXPECT_TRUE(fails(Mapping::open_random(folder / "none"), Code::not_found, "none"));
+  EXPECT_TRUE(fails(Mapping::open_random(std::vector<std::string>{folder / "none"}),
+                    Code::not_found, "none"));
 }
 
 TEST(ReadableFile, CapsATextFileBeforeReadingIt) {
@@ -52,7 +53,8 @@ TEST(WritableFile, NeverOverwrites) {
 TEST(Mapping, RefusesAnEmptyFile) {
   const test::TemporaryDirectory folder;
   test::write_file(folder / "f", "");
-  EXPECT_TRUE(fails(Mapping::open_random(folder / "f"), Code::corrupt, "empty"));
+  EXPECT_TRUE(
+      fails(Mapping::open_random(std::vector<std::string>{folder / "f"}), Code::corrupt, "empty"));
 }
 
 TEST(HugeBuffer, IsAlignedZeroedAndMovable) {

@@ -101,6 +101,7 @@ class HugeTable : public ::testing::Test {
     source_ = {
         1,
         {RowFormat::fp8_e4m3_e8m0, 256},
+        RowPlacement::split,
         kRows,
         {"w", path, "F8_E4M3", {kRows, 256}, 664, kRows * 256, 664 + kRows * 264},
         TensorExtent{

@@ -7,12 +7,6 @@
 
 namespace engram {
 
-struct RowRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;  // one past the last; equal to begin for a rank that owns nothing
-  std::uint64_t count() const { return end - begin; }
-};
-
 // Blocks of ceil(row_count / world) rows; the last are short or empty.
 // Reference: inference/model.py of DeepSeek-V4.1-Flash, the row-parallel embedding.
 // Requires 0 <= rank < world.

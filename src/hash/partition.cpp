@@ -1,5 +1,5 @@
 // Which contiguous rows of a table a rank of several owns.
-#include "store/partition.hpp"
+#include "hash/partition.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Partitions against published numbers and against brute force.
-#include "store/partition.hpp"
+#include "hash/partition.hpp"
 
 #include <gtest/gtest.h>
 

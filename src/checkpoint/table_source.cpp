@@ -1,0 +1,29 @@
+// Where rows of a table lie in its files.
+#include <algorithm>
+
+#include "engram/checkpoint.hpp"
+
+namespace engram {
+
+std::vector<std::string> TensorExtent::files() const {
+  return parts.empty() ? std::vector<std::string>{path} : parts;
+}
+
+std::uint64_t TableSource::held_count() const {
+  if (!held) return row_count;
+  std::uint64_t count = 0;
+  for (const RowRange& range : *held) count += range.count();
+  return count;
+}
+
+std::optional<std::uint64_t> TableSource::held_position(std::uint64_t row) const {
+  std::uint64_t before = 0;
+  for (const RowRange& range : *held) {
+    if (row < range.begin) return std::nullopt;
+    if (row < range.end) return before + (row - range.begin);
+    before += range.count();
+  }
+  return std::nullopt;
+}
+
+}  // namespace engram
