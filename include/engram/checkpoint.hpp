@@ -148,7 +148,7 @@ class ENGRAM_API Checkpoint {
   const std::vector<std::string>& missing() const { return missing_; }
   // directory/tokenizer.json, or empty where there is none.
   const std::string& tokenizer_path() const { return tokenizer_path_; }
-  // The token map that the files carry themselves (GGUF), or empty.
+  // The token map that the files carry themselves (GGUF, engram_token_map.i32), or empty.
   const std::vector<CompressedId>& token_map() const { return token_map_; }
   // Where the directory is one rank's share.
   const std::optional<ShardManifest>& shard() const { return shard_; }

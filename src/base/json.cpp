@@ -1,6 +1,7 @@
 // JSON access with errors that name the field, over simdjson's DOM.
 #include "base/json.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "base/error.hpp"
@@ -131,6 +132,37 @@ Status json_reject_duplicates(JsonObject object, std::string_view name) {
 Result<bool> json_flag(JsonElement object, std::string_view name, bool absent) {
   const auto member = json_find(object, name);
   return member ? json_bool(*member, name) : Result<bool>(absent);
+}
+
+std::string json_text(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string json_with_members(JsonObject object,
+                              const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string result;
+  const auto add = [&](std::string_view name, std::string_view value) {
+    result += fmt::format("{}{}:{}", result.empty() ? "" : ",", json_text(name), value);
+  };
+  for (const auto field : object) {
+    const bool replaced = std::any_of(members.begin(), members.end(), [&](const auto& member) {
+      return member.first == field.key;
+    });
+    if (!replaced) add(field.key, std::string(simdjson::minify(field.value)));
+  }
+  for (const auto& [name, value] : members) {
+    if (!value.empty()) add(name, value);
+  }
+  return "{" + result + "}";
 }
 
 }  // namespace engram

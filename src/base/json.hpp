@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engram/status.hpp"
@@ -53,6 +54,14 @@ Result<std::vector<std::int64_t>> json_ints(JsonElement value, std::string_view 
 // Code::corrupt naming the first key that an object spells twice. Parsers of other languages keep
 // the last one, so a duplicate means two readers of one file disagree.
 Status json_reject_duplicates(JsonObject object, std::string_view name);
+
+// A JSON string literal of this text, quotes included.
+std::string json_text(std::string_view text);
+
+// An object again, compact, with `members` (name, JSON) put in place of its own or added;
+// an empty JSON text takes its member out.
+std::string json_with_members(JsonObject object,
+                              const std::vector<std::pair<std::string, std::string>>& members);
 
 // A boolean member that may be absent.
 Result<bool> json_flag(JsonElement object, std::string_view name, bool absent);

@@ -14,6 +14,7 @@
 #include "checkpoint/table_layout.hpp"
 #include "checkpoint/tensor_catalog.hpp"
 #include "checkpoint/tensor_checks.hpp"
+#include "checkpoint/token_map_file.hpp"
 #include "os/file.hpp"
 
 namespace engram {
@@ -47,6 +48,9 @@ class CheckpointReader {
     if (!config) return std::move(config).error();
     checkpoint_.config_ = *std::move(config);
     find_tokenizer(directory);
+    auto map = read_token_map_file(directory);
+    if (!map) return std::move(map).error();
+    checkpoint_.token_map_ = *std::move(map);
     return read_shard(directory + "/" + std::string(kShardManifestName));
   }
 

@@ -3,116 +3,15 @@
 #include "checkpoint/gguf_model.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "checkpoint/gguf.hpp"
+#include "checkpoint/gguf_fields.hpp"
 #include "checkpoint/gguf_files.hpp"
 #include "checkpoint/tensor_checks.hpp"
 
 namespace engram {
 namespace {
-
-using Names = std::initializer_list<std::string_view>;
-
-// Looks things up under the names of every dialect, and keeps what was missing.
-class Fields {
- public:
-  Fields(const GgufHeader& header, std::string where) : header_(header), where_(std::move(where)) {
-    const auto found = header.metadata.find("general.architecture");
-    if (found == header.metadata.end()) return;
-    if (const auto* text = std::get_if<std::string>(&found->second)) architecture_ = *text;
-  }
-
-  const std::string& architecture() const { return architecture_; }
-  const std::string& where() const { return where_; }
-
-  // The value of ARCH.NAME for the first of `names` that is there.
-  const GgufValue* find(Names names) const {
-    for (const std::string_view name : names) {
-      const auto found = header_.metadata.find(fmt::format("{}.{}", architecture_, name));
-      if (found != header_.metadata.end()) return &found->second;
-    }
-    return nullptr;
-  }
-
-  const TensorExtent* tensor(Names names) const {
-    for (const std::string_view name : names) {
-      const auto found = std::find_if(header_.tensors.begin(), header_.tensors.end(),
-                                      [&](const TensorExtent& t) { return t.name == name; });
-      if (found != header_.tensors.end()) return &*found;
-    }
-    return nullptr;
-  }
-
-  // Tensor PART of a layer, with or without ".weight".
-  const TensorExtent* layer_tensor(std::int64_t layer, Names parts) const {
-    for (const std::string_view part : parts) {
-      const std::string name = fmt::format("blk.{}.{}", layer, part);
-      if (const auto* found = tensor({name + ".weight", name})) return found;
-    }
-    return nullptr;
-  }
-
-  // Integers from a key, or from a tensor of integers (dialect D). Missing ones are noted.
-  std::vector<std::int64_t> integers(Names keys, std::string_view tensor_name) {
-    if (const GgufValue* value = find(keys)) {
-      if (const auto* list = std::get_if<std::vector<std::int64_t>>(value)) return *list;
-    }
-    if (const auto* extent = tensor_name.empty() ? nullptr : tensor({tensor_name})) {
-      auto read = read_integers(*extent);
-      if (read) return *std::move(read);
-      if (status_) status_ = std::move(read).error();
-      return {};
-    }
-    missing_.push_back(fmt::format("{}.{}", architecture_, *keys.begin()));
-    return {};
-  }
-
-  std::int64_t integer(Names keys) {
-    if (const GgufValue* value = find(keys)) {
-      if (const auto* number = std::get_if<std::int64_t>(value)) return *number;
-    }
-    missing_.push_back(fmt::format("{}.{}", architecture_, *keys.begin()));
-    return 0;
-  }
-
-  // Everything asked for was there.
-  Status complete() const {
-    if (!status_) return status_;
-    if (missing_.empty()) return {};
-    return make_error(Code::corrupt, "{}: the conversion left out {}", where_,
-                      fmt::join(missing_, ", "));
-  }
-
- private:
-  Result<std::vector<std::int64_t>> read_integers(const TensorExtent& extent) const {
-    constexpr std::uint64_t kBytesMax = std::uint64_t{64} << 20;
-    const std::size_t width = extent.dtype == "I32" ? 4 : extent.dtype == "I64" ? 8 : 0;
-    if (width == 0) return wrong_dtype(extent, "I32 or I64");
-    if (extent.size_bytes > kBytesMax) {
-      return make_error(Code::corrupt, "{}: '{}': {} bytes of constants", extent.path, extent.name,
-                        extent.size_bytes);
-    }
-    const auto file = os::open_files(extent.files());
-    if (!file) return file.error();
-    std::vector<std::byte> bytes(extent.size_bytes);
-    ENGRAM_TRY((*file)->read_at(extent.offset_bytes, bytes));
-    std::vector<std::int64_t> values(bytes.size() / width);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = width == 4 ? load_le<std::int32_t>(bytes.data() + 4 * i)
-                             : load_le<std::int64_t>(bytes.data() + 8 * i);
-    }
-    return values;
-  }
-
-  const GgufHeader& header_;
-  std::string where_;
-  std::string architecture_;
-  std::vector<std::string> missing_;
-  Status status_;
-};
 
 class Reader {
  public:
@@ -170,8 +69,7 @@ class Reader {
       model_.token_map.push_back(static_cast<CompressedId>(id));
     }
     config.compressed_vocab_size = largest + 1;
-    const GgufValue* declared = fields_.find({"engram.compressed_vocab_size"});
-    const auto* size = declared == nullptr ? nullptr : std::get_if<std::int64_t>(declared);
+    const auto* size = fields_.find_as<std::int64_t>({"engram.compressed_vocab_size"});
     if (size != nullptr && *size != config.compressed_vocab_size) {
       return make_error(Code::corrupt, "{}: compressed_vocab_size {}, the token map has {}",
                         fields_.where(), *size, config.compressed_vocab_size);
@@ -216,9 +114,8 @@ class Reader {
   }
 
   Status check_offsets(const std::vector<LayerHash>& layers) const {
-    const GgufValue* value = fields_.find({"engram.offsets", "engram.head_offsets"});
     const auto* offsets =
-        value == nullptr ? nullptr : std::get_if<std::vector<std::int64_t>>(value);
+        fields_.find_as<std::vector<std::int64_t>>({"engram.offsets", "engram.head_offsets"});
     if (offsets == nullptr) return {};
     std::size_t i = 0;
     for (const LayerHash& layer : layers) {
@@ -236,17 +133,16 @@ class Reader {
 
   Status read_residual() {
     ModelConfig& config = model_.config;
-    if (const GgufValue* width = fields_.find({"embedding_length"})) {
-      if (const auto* number = std::get_if<std::int64_t>(width)) config.hidden_dim = *number;
+    if (const auto* width = fields_.find_as<std::int64_t>({"embedding_length"})) {
+      config.hidden_dim = *width;
     }
     if (const auto* norm = layer_norm(config.layer_ids.front(), 'q')) {
       if (norm->shape.size() != 2) return check_shape(*norm, {0, 0});
       config.copies = static_cast<std::int64_t>(norm->shape[0]);
       config.hidden_dim = static_cast<std::int64_t>(norm->shape[1]);
     }
-    const GgufValue* eps = fields_.find({"attention.layer_norm_rms_epsilon"});
-    if (const auto* number = eps == nullptr ? nullptr : std::get_if<double>(eps)) {
-      config.norm_eps = *number;
+    if (const auto* eps = fields_.find_as<double>({"attention.layer_norm_rms_epsilon"})) {
+      config.norm_eps = *eps;
     } else {
       model_.missing.push_back(fields_.architecture() + ".attention.layer_norm_rms_epsilon");
     }
@@ -260,10 +156,9 @@ class Reader {
 
   // Columns of a row: declared, or what the width of an encoded row means.
   std::int64_t head_dim(const TensorExtent& weight) const {
-    const GgufValue* value =
-        fields_.find({"engram.key_length", "engram.head_dim", "engram_head_dim"});
-    const auto* number = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-    if (number != nullptr) return *number;
+    const auto* declared =
+        fields_.find_as<std::int64_t>({"engram.key_length", "engram.head_dim", "engram_head_dim"});
+    if (declared != nullptr) return *declared;
     const auto width = static_cast<std::int64_t>(weight.shape.back());
     if (encoding() == "e4m3_e8m0_32_row264") return width * 32 / 33;
     if (encoding() == "lloyd4_e5m3_32_r136") return width * 32 / 17;
@@ -271,8 +166,7 @@ class Reader {
   }
 
   std::string encoding() const {
-    const GgufValue* value = fields_.find({"engram.encoding"});
-    const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+    const auto* text = fields_.find_as<std::string>({"engram.encoding"});
     return text == nullptr ? std::string() : *text;
   }
 
@@ -377,7 +271,7 @@ class Reader {
     return {};
   }
 
-  Fields fields_;
+  GgufFields fields_;
   const CheckpointOptions& options_;
   GgufModel model_;
   std::vector<std::int64_t> multipliers_;

@@ -19,6 +19,7 @@ void add_token_map(CLI::App& app, Run& run);
 void add_make_model(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_selftest(CLI::App& app, Run& run);
+void add_convert(CLI::App& app, Run& run);
 
 // An Error of invalid_argument with a formatted sentence, for mistakes only the command line sees.
 Error usage_error(std::string message);

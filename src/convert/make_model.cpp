@@ -1,6 +1,5 @@
 // Writes the procedural model directory in the official layout.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "base/bfloat16.hpp"
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "convert/config_writer.hpp"
 #include "convert/procedural.hpp"
 #include "convert/safetensors_writer.hpp"
 #include "os/file.hpp"
@@ -166,41 +166,24 @@ class ShardWriter {
   std::vector<std::byte> decoded_;
 };
 
-std::string config_json(const ModelRecipe& recipe, const TokenMap& map, const HashSpec& spec) {
-  std::vector<std::uint64_t> rows;
-  for (const LayerHash& layer : spec.layers()) rows.push_back(layer.row_count);
-  return fmt::format(R"({{
-  "architectures": ["DeepseekV41ForCausalLM"],
-  "model_type": "deepseek_v41",
-  "text_config": {{
-    "model_type": "deepseek_v41_text",
-    "engram_layer_ids": [{}],
-    "engram_num_embeddings": [{}],
-    "engram_max_ngram_size": {},
-    "engram_vocab_size": {},
-    "engram_n_heads": {},
-    "engram_head_dim": {},
-    "engram_pad_token_id": {},
-    "engram_compressed_vocab_size": {},
-    "engram_token_map_sha256": "{}",
-    "hidden_size": {},
-    "hc_mult": {},
-    "rms_norm_eps": {},
-    "vocab_size": {}
-  }}
-}}
-)",
-                     fmt::join(recipe.layer_ids, ", "), fmt::join(rows, ", "), kMaxOrder,
-                     recipe.engram_vocab_size, kHeads, kProceduralHeadDim, kPadToken,
-                     map.compressed_size(), map.sha256(), recipe.hidden_dim, recipe.copies,
-                     kNormEps, map.ids().size());
-}
-
-Status write_text(const std::string& path, std::string_view text) {
-  auto file = os::WritableFile::create(path);
-  if (!file) return std::move(file).error();
-  ENGRAM_TRY(file->append(std::as_bytes(std::span(text))));
-  return file->sync_and_close();
+ModelConfig model_config(const ModelRecipe& recipe, const TokenMap& map, const HashSpec& spec) {
+  ModelConfig config;
+  config.layer_ids = recipe.layer_ids;
+  for (const LayerHash& layer : spec.layers()) {
+    config.num_embeddings.push_back(static_cast<std::int64_t>(layer.row_count));
+  }
+  config.max_ngram_size = kMaxOrder;
+  config.heads = kHeads;
+  config.head_dim = kProceduralHeadDim;
+  config.engram_vocab_size = recipe.engram_vocab_size;
+  config.compressed_vocab_size = map.compressed_size();
+  config.pad_token_id = kPadToken;
+  config.vocab_size = static_cast<std::int64_t>(map.ids().size());
+  config.hidden_dim = recipe.hidden_dim;
+  config.copies = recipe.copies;
+  config.norm_eps = kNormEps;
+  config.token_map_sha256 = map.sha256();
+  return config;
 }
 
 // Rows that the n-grams of `ids` reach, per layer.
@@ -266,12 +249,13 @@ Status write_model(const std::string& directory, const ModelRecipe& recipe,
       total_bytes += tensor.size_bytes;
     }
   }
-  ENGRAM_TRY(write_text(
+  ENGRAM_TRY(os::write_text_file(
       directory + "/model.safetensors.index.json",
       fmt::format("{{\n  \"metadata\": {{\"total_size\": {}}},\n  \"weight_map\": {{{}\n  }}\n}}\n",
                   total_bytes, weight_map)));
-  ENGRAM_TRY(write_text(directory + "/tokenizer.json", *tokenizer));
-  return write_text(directory + "/config.json", config_json(recipe, *map, *spec));
+  ENGRAM_TRY(os::write_text_file(directory + "/tokenizer.json", *tokenizer));
+  return os::write_text_file(directory + "/config.json",
+                             model_config_json(model_config(recipe, *map, *spec)));
 }
 
 }  // namespace

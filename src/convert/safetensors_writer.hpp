@@ -1,8 +1,8 @@
-// Lays out and writes a safetensors file: header first, then tensors at known offsets.
+// Lays out a safetensors file: header first, then tensors at known offsets.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,12 +19,15 @@ struct TensorPlan {
 };
 
 struct SafetensorsPlan {
-  std::string header;  // the length word and the JSON, padded so that the payload is 8-aligned
+  std::string header;  // the length word and the JSON, padded so that the payload is aligned
   std::vector<TensorPlan> tensors;
   std::uint64_t file_bytes = 0;
 };
 
-// Compact JSON in the given order, as the official shards have it.
-SafetensorsPlan plan_safetensors(std::vector<TensorPlan> tensors);
+// Compact JSON in the given order, as the official shards have it. `alignment` is of the payload's
+// first byte in the file; metadata becomes __metadata__ where there is any.
+SafetensorsPlan plan_safetensors(std::vector<TensorPlan> tensors,
+                                 const std::map<std::string, std::string>& metadata = {},
+                                 std::size_t alignment = 8);
 
 }  // namespace engram

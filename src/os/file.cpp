@@ -2,7 +2,9 @@
 #include "os/file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -156,6 +158,16 @@ Result<WritableFile> WritableFile::create(const std::string& path) {
   return WritableFile(descriptor, path);
 }
 
+Result<WritableFile> WritableFile::open_existing(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return system_error(errno, "cannot open", path);
+  WritableFile file(descriptor, path);
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) return system_error(errno, "cannot stat", path);
+  file.position_ = static_cast<std::uint64_t>(info.st_size);
+  return file;
+}
+
 Status WritableFile::append(std::span<const std::byte> bytes) {
   ENGRAM_TRY(write_at(position_, bytes));
   position_ += bytes.size();
@@ -182,6 +194,11 @@ Status WritableFile::resize(std::uint64_t size_bytes) {
   return {};
 }
 
+Status WritableFile::sync() {
+  if (::fdatasync(descriptor_) != 0) return system_error(errno, "cannot sync", path_);
+  return {};
+}
+
 Status WritableFile::sync_and_close() {
   const int descriptor = std::exchange(descriptor_, -1);
   const int sync_errno = ::fsync(descriptor) != 0 ? errno : 0;
@@ -189,6 +206,27 @@ Status WritableFile::sync_and_close() {
   if (sync_errno != 0) return system_error(sync_errno, "cannot sync", path_);
   if (close_errno != 0) return system_error(close_errno, "cannot close", path_);
   return {};
+}
+
+FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<FileLock> FileLock::acquire(const std::string& path) {
+  FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.descriptor_ < 0) return system_error(errno, "cannot create", path);
+  if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) return system_error(errno, "cannot lock", path);
+  return make_error(Code::unavailable, "{}: another process holds this lock", path);
+}
+
+Status write_text_file(const std::string& path, std::string_view text) {
+  auto file = WritableFile::create(path);
+  if (!file) return std::move(file).error();
+  ENGRAM_TRY(file->append(std::as_bytes(std::span(text))));
+  return file->sync_and_close();
 }
 
 bool is_directory(const std::string& path) {
@@ -234,6 +272,41 @@ Result<std::string> create_unique_directory(const std::string& prefix) {
 Status rename_directory(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) return system_error(errno, "cannot rename onto", to);
   return {};
+}
+
+Status make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || (errno == EEXIST && is_directory(path))) return {};
+  return system_error(errno, "cannot create directory", path);
+}
+
+Status sync_directory(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return system_error(errno, "cannot open", path);
+  const int saved = ::fsync(descriptor) != 0 ? errno : 0;
+  ::close(descriptor);
+  // Some file systems cannot sync a directory; their renames are as durable as they get.
+  if (saved != 0 && saved != EINVAL) return system_error(saved, "cannot sync", path);
+  return {};
+}
+
+void remove_file(const std::string& path) { ::unlink(path.c_str()); }
+
+Result<std::uint64_t> free_disk_bytes(const std::string& path) {
+  struct statvfs info {};
+  if (::statvfs(path.c_str(), &info) != 0) return system_error(errno, "cannot ask", path);
+  return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+std::uint64_t disk_usage_bytes(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return 0;
+  return static_cast<std::uint64_t>(info.st_blocks) * 512;
+}
+
+std::int64_t modified_ns(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return 0;
+  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
 void remove_tree(const std::string& path) {

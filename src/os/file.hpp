@@ -36,11 +36,14 @@ Result<std::unique_ptr<ReadableFile>> open_files(std::span<const std::string> pa
 // The whole file as text; more than `size_limit_bytes` is Code::unsupported before any allocation.
 Result<std::string> read_text_file(const std::string& path, std::uint64_t size_limit_bytes);
 
-// A new file, written front to back or at chosen offsets. Not safe for concurrent calls.
+// A file written front to back or at chosen offsets. Concurrent calls of write_at are safe; nothing
+// else is.
 class WritableFile {
  public:
   // Fails with Code::invalid_argument if the path exists.
   static Result<WritableFile> create(const std::string& path);
+  // Goes on with a file that exists; append begins at its end.
+  static Result<WritableFile> open_existing(const std::string& path);
   WritableFile(WritableFile&& other) noexcept;
   WritableFile& operator=(WritableFile&&) = delete;
   ~WritableFile();
@@ -49,7 +52,9 @@ class WritableFile {
   Status write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Sets the size; new bytes are a hole that reads as zeros.
   Status resize(std::uint64_t size_bytes);
-  // Forces the bytes to the device and closes. Without it the destructor closes silently.
+  // Forces the bytes to the device.
+  Status sync();
+  // The same, and closes. Without it the destructor closes silently.
   Status sync_and_close();
 
  private:
@@ -58,6 +63,24 @@ class WritableFile {
   std::uint64_t position_ = 0;
   std::string path_;
 };
+
+// The only holder of a lock file, until destroyed. Movable.
+class FileLock {
+ public:
+  // Creates the file where it is not there. Code::unavailable at once where another process holds
+  // it.
+  static Result<FileLock> acquire(const std::string& path);
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock();
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+// A new file of this text, synced.
+Status write_text_file(const std::string& path, std::string_view text);
 
 bool is_directory(const std::string& path);
 bool is_empty_directory(const std::string& path);
@@ -68,6 +91,17 @@ Result<std::vector<std::string>> list_files(const std::string& directory);
 Result<std::string> create_unique_directory(const std::string& prefix);
 // Renames a directory onto a path that does not exist yet or is an empty directory.
 Status rename_directory(const std::string& from, const std::string& to);
+// Makes a directory; one that is there already is fine.
+Status make_directory(const std::string& path);
+// Makes what was created, renamed or removed in a directory durable.
+Status sync_directory(const std::string& path);
+void remove_file(const std::string& path);
+// Bytes that an unprivileged process may still write to the file system of `path`.
+Result<std::uint64_t> free_disk_bytes(const std::string& path);
+// Bytes a file takes on its device: less than its size where it has holes. 0 where it is not there.
+std::uint64_t disk_usage_bytes(const std::string& path);
+// Nanoseconds since the epoch of a file's last change; 0 where it is not there.
+std::int64_t modified_ns(const std::string& path);
 // Removes a directory and everything in it, best effort.
 void remove_tree(const std::string& path);
 // The system's directory for temporary files.

@@ -1,0 +1,186 @@
+// Writes one planned file: makes its units in parallel, hashes in the same pass, keeps a journal.
+#include "convert/file_writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/parallel.hpp"
+#include "base/sha256.hpp"
+
+namespace engram {
+namespace {
+
+// Of one wave, inputs and outputs; two waves are alive at once.
+constexpr std::size_t kWaveBytes = std::size_t{128} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+
+// Takes the file's bytes in order; what does not come in order is read back from the file.
+class FileHash {
+ public:
+  static Result<FileHash> create(const OutputFile& file, std::string path) {
+    auto hash = Sha256::create();
+    if (!hash) return std::move(hash).error();
+    FileHash result(*std::move(hash), std::move(path));
+    result.hash_.update(std::as_bytes(std::span(file.header)));
+    result.position_ = file.header.size();
+    return result;
+  }
+
+  // Bytes at an offset of the file; ignored unless they are the next ones.
+  void offer(std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (offset != position_) return;
+    hash_.update(bytes);
+    position_ += bytes.size();
+  }
+
+  // Reads everything up to `end` that was not offered.
+  Status catch_up(std::uint64_t end) {
+    if (position_ >= end) return {};
+    const auto file = os::open_file(path_);
+    if (!file) return file.error();
+    std::vector<std::byte> buffer(kPieceBytes);
+    while (position_ < end) {
+      const auto bytes = std::span(buffer).first(
+          static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - position_)));
+      ENGRAM_TRY((*file)->read_at(position_, bytes));
+      offer(position_, bytes);
+    }
+    return {};
+  }
+
+  Result<std::string> finish() { return hash_.finish_hex(); }
+
+ private:
+  FileHash(Sha256 hash, std::string path) : hash_(std::move(hash)), path_(std::move(path)) {}
+  Sha256 hash_;
+  std::string path_;
+  std::uint64_t position_ = 0;
+};
+
+// Units of one stretch of a stream, laid out part by part.
+struct Piece {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::vector<std::byte> bytes;
+};
+
+class StreamWriter {
+ public:
+  StreamWriter(const FileJob& job, const Stream& stream, os::WritableFile& file, FileHash& hash)
+      : job_(job), stream_(stream), file_(file), hash_(hash) {
+    const std::size_t unit_cost = 2 * stream.unit_bytes() + stream.input_bytes;
+    const std::size_t threads = static_cast<std::size_t>(std::max(1, job.threads));
+    const std::size_t piece_bytes = std::min(kPieceBytes, kWaveBytes / (2 * threads));
+    piece_units_ = std::max<std::size_t>(1, piece_bytes / unit_cost);
+    pieces_ = 2 * threads;
+  }
+
+  // Units [first, end), which lie between two checkpoints.
+  Status write(std::uint64_t first, std::uint64_t end) {
+    while (first < end || !previous_.empty()) {
+      std::vector<Piece> wave;
+      for (; wave.size() < pieces_ && first < end; first += wave.back().count) {
+        wave.push_back({first, std::min<std::uint64_t>(piece_units_, end - first), {}});
+      }
+      // The wave before is hashed while this one is made.
+      ENGRAM_TRY(parallel_for(wave.size() + 1, job_.threads, [&](std::size_t i) -> Status {
+        if (i != 0) return make(wave[i - 1]);
+        for (const Piece& piece : previous_) offer(piece);
+        return {};
+      }));
+      for (const Piece& piece : wave) job_.wrote(piece.count * stream_.unit_bytes());
+      previous_ = std::move(wave);
+    }
+    return {};
+  }
+
+ private:
+  std::uint64_t offset(const Stream::Part& part, std::uint64_t unit) const {
+    return job_.file.tensors[part.tensor].offset_bytes + unit * part.unit_bytes;
+  }
+
+  void offer(const Piece& piece) {
+    const Stream::Part& part = stream_.parts.front();
+    hash_.offer(offset(part, piece.first),
+                std::span(piece.bytes).first(piece.count * part.unit_bytes));
+  }
+
+  Status make(Piece& piece) {
+    const std::size_t unit_bytes = stream_.unit_bytes();
+    std::vector<std::byte> units(piece.count * unit_bytes);
+    ENGRAM_TRY(stream_.produce(piece.first, piece.count, units));
+    if (stream_.parts.size() == 1) {
+      piece.bytes = std::move(units);
+    } else {
+      piece.bytes.resize(units.size());
+      std::byte* out = piece.bytes.data();
+      const std::byte* column = units.data();
+      for (const Stream::Part& part : stream_.parts) {
+        for (std::uint64_t unit = 0; unit < piece.count; ++unit, out += part.unit_bytes) {
+          std::memcpy(out, column + unit * unit_bytes, part.unit_bytes);
+        }
+        column += part.unit_bytes;
+      }
+    }
+    std::span<const std::byte> rest = piece.bytes;
+    for (const Stream::Part& part : stream_.parts) {
+      const std::size_t bytes = piece.count * part.unit_bytes;
+      ENGRAM_TRY(file_.write_at(offset(part, piece.first), rest.first(bytes)));
+      rest = rest.subspan(bytes);
+    }
+    return {};
+  }
+
+  const FileJob& job_;
+  const Stream& stream_;
+  os::WritableFile& file_;
+  FileHash& hash_;
+  std::size_t piece_units_;
+  std::size_t pieces_;
+  std::vector<Piece> previous_;
+};
+
+Status write_stream(const FileJob& job, std::size_t index, os::WritableFile& file, FileHash& hash,
+                    Journal& journal) {
+  const Stream& stream = job.file.streams[index];
+  ENGRAM_TRY(hash.catch_up(job.file.tensors[stream.parts.front().tensor].offset_bytes));
+  const std::uint64_t done = std::min(journal.units_done(job.index, index), stream.units);
+  if (done != 0) job.wrote(done * stream.unit_bytes());
+  for (std::uint64_t first = done; first < stream.units;) {
+    const std::uint64_t end = std::min(
+        stream.units, (first / stream.units_per_checkpoint + 1) * stream.units_per_checkpoint);
+    ENGRAM_TRY(StreamWriter(job, stream, file, hash).write(first, end));
+    ENGRAM_TRY(file.sync());
+    ENGRAM_TRY(journal.record_units(job.index, index, end));
+    first = end;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> write_file(const FileJob& job, Journal& journal) {
+  if (auto digest = journal.digest(job.index)) {
+    job.wrote(job.file.file_bytes - job.file.header.size());
+    return *std::move(digest);
+  }
+  auto file = os::path_exists(job.path) ? os::WritableFile::open_existing(job.path)
+                                        : os::WritableFile::create(job.path);
+  if (!file) return std::move(file).error();
+  ENGRAM_TRY(file->resize(job.file.file_bytes));
+  auto hash = FileHash::create(job.file, job.path);
+  if (!hash) return std::move(hash).error();
+  for (std::size_t i = 0; i < job.file.streams.size(); ++i) {
+    ENGRAM_TRY(write_stream(job, i, *file, *hash, journal));
+  }
+  ENGRAM_TRY(hash->catch_up(job.file.file_bytes));
+  ENGRAM_TRY(file->write_at(0, std::as_bytes(std::span(job.file.header))));
+  ENGRAM_TRY(file->sync_and_close());
+  auto digest = hash->finish();
+  if (!digest) return digest;
+  ENGRAM_TRY(journal.record_done(job.index, *digest));
+  return digest;
+}
+
+}  // namespace engram

@@ -1,0 +1,120 @@
+// Streams of gate weights: copied as they lie, or widened and narrowed where that loses nothing.
+#include "convert/gate_stream.hpp"
+
+#include <array>
+#include <bit>
+
+#include "base/error.hpp"
+#include "checkpoint/gguf.hpp"
+#include "checkpoint/table_reader.hpp"
+#include "codec/row_codec.hpp"
+#include "codec/row_encode.hpp"
+#include "simd/fp8.hpp"
+
+namespace engram {
+namespace {
+
+// Gate tensors are small beside tables; a checkpoint for each would only slow the journal.
+constexpr std::uint64_t kOneCheckpoint = std::uint64_t{1} << 40;
+
+Result<std::shared_ptr<const os::ReadableFile>> open_tensor(const TensorExtent& tensor) {
+  auto file = os::open_files(tensor.files());
+  if (!file) return std::move(file).error();
+  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
+  return std::shared_ptr<const os::ReadableFile>(*std::move(file));
+}
+
+}  // namespace
+
+Result<Stream> copy_stream(const TensorExtent& tensor, std::size_t target) {
+  const auto file = open_tensor(tensor);
+  if (!file) return file.error();
+  Stream stream;
+  stream.units = tensor.shape.empty() ? 1 : std::max<std::uint64_t>(1, tensor.shape.front());
+  const std::size_t unit_bytes = tensor.size_bytes / stream.units;
+  stream.parts = {{target, unit_bytes}};
+  stream.units_per_checkpoint = kOneCheckpoint;
+  stream.produce = [file = *file, offset = tensor.offset_bytes, unit_bytes](
+                       std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
+    return file->read_at(offset + first * unit_bytes, out.first(count * unit_bytes));
+  };
+  return stream;
+}
+
+Result<GateMatrix> GateMatrix::open(const TensorExtent& tensor,
+                                    const std::optional<TensorExtent>& scale) {
+  GateMatrix matrix;
+  matrix.tensor_ = tensor;
+  auto file = open_tensor(tensor);
+  if (!file) return std::move(file).error();
+  matrix.file_ = *std::move(file);
+  if (scale) {
+    const auto scales = open_tensor(*scale);
+    if (!scales) return scales.error();
+    matrix.tile_scales_.resize(scale->size_bytes);
+    ENGRAM_TRY((*scales)->read_at(scale->offset_bytes, matrix.tile_scales_));
+  }
+  return matrix;
+}
+
+Status GateMatrix::read(std::uint64_t first, std::uint64_t count, std::span<float> out) const {
+  std::vector<std::byte> bytes(count * row_bytes());
+  ENGRAM_TRY(file_->read_at(tensor_.offset_bytes + first * row_bytes(), bytes));
+  const std::size_t width = columns();
+  if (!tile_scales_.empty()) {
+    constexpr std::size_t kTile = simd::kFp8Group;
+    for (std::uint64_t row = 0; row < count; ++row) {
+      const std::byte* scales = tile_scales_.data() + (first + row) / kTile * (width / kTile);
+      for (std::size_t i = 0; i < width; ++i) {
+        out[row * width + i] = std::bit_cast<float>(
+            simd::fp8_value_bits(static_cast<std::uint8_t>(bytes[row * width + i]),
+                                 static_cast<std::uint8_t>(scales[i / kTile])));
+      }
+    }
+    return {};
+  }
+  const RowLayout layout{*row_format_of_ggml(tensor_.dtype), width};
+  for (std::uint64_t row = 0; row < count; ++row) {
+    const std::array place = {reinterpret_cast<std::byte*>(out.data() + row * width)};
+    decode_rows(layout, OutputFormat::f32, bytes.data() + row * layout.row_bytes(), place);
+  }
+  return {};
+}
+
+Result<Stream> number_stream(const TensorExtent& tensor, const std::optional<TensorExtent>& scale,
+                             RowFormat format, std::size_t target) {
+  auto opened = GateMatrix::open(tensor, scale);
+  if (!opened) return std::move(opened).error();
+  const RowLayout layout{format, opened->columns()};
+  Stream stream;
+  stream.units = opened->rows();
+  stream.parts = {{target, layout.row_bytes()}};
+  stream.input_bytes = opened->row_bytes() + 8 * layout.head_dim;
+  stream.units_per_checkpoint = kOneCheckpoint;
+  stream.produce = [matrix = *std::move(opened), layout](std::uint64_t first, std::uint64_t count,
+                                                         std::span<std::byte> out) -> Status {
+    const std::size_t width = layout.head_dim;
+    std::vector<float> values(count * width);
+    ENGRAM_TRY(matrix.read(first, count, values));
+    std::vector<float> back(width);
+    const std::array place = {reinterpret_cast<std::byte*>(back.data())};
+    for (std::uint64_t row = 0; row < count; ++row) {
+      const auto exact = std::span(values).subspan(row * width, width);
+      std::byte* packed = out.data() + row * layout.row_bytes();
+      encode_row(layout, {}, exact, packed);
+      decode_rows(layout, OutputFormat::f32, packed, place);
+      for (std::size_t i = 0; i < width; ++i) {
+        if (back[i] == exact[i]) continue;
+        return make_error(Code::unsupported,
+                          "{}: '{}': element [{}, {}] is {}, which {} cannot hold exactly; convert "
+                          "the tables alone",
+                          matrix.tensor().path, matrix.tensor().name, first + row, i, exact[i],
+                          row_format_name(layout.format));
+      }
+    }
+    return {};
+  };
+  return stream;
+}
+
+}  // namespace engram
