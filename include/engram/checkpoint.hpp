@@ -90,7 +90,9 @@ struct ENGRAM_API TableSource {
     if (held) return held_position(index);
     return index < row_count ? std::optional(index) : std::nullopt;
   }
-  // The same where `held` is given.
+  // The other way. Requires position < held_count().
+  std::uint64_t global_row(std::uint64_t position) const;
+  // position() where `held` is given.
   std::optional<std::uint64_t> held_position(std::uint64_t row) const;
 };
 

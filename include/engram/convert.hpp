@@ -66,4 +66,100 @@ struct ConvertOptions {
 ENGRAM_API Status convert(const Checkpoint& source, const std::string& destination,
                           const ConvertOptions& options);
 
+struct ShardOptions {
+  std::int64_t world = 1;  // ranks
+  Partition by = Partition::strided;
+  std::uint64_t rows_per_chunk = std::uint64_t{1} << 20;
+  int threads = 1;
+  bool tables_only = false;
+  bool resume = false;
+  Progress progress;
+};
+
+// Cuts the tables over ranks, rows as they are: destination/rank-00000 and so on, each a model
+// directory of its own with engram-shard.json, which tells a reader the table-global rows it holds:
+// ids stay global everywhere, and a row of another rank is Code::out_of_range. Gate weights are
+// copied to every rank. Code::unsupported for formats that safetensors cannot split.
+ENGRAM_API Status shard(const Checkpoint& source, const std::string& destination,
+                        const ShardOptions& options);
+
+// Folds a rotation of the residual stream into the value rows of wkv (Q^T V, products in binary32,
+// stored as bfloat16) and declares it in config.json; tables are copied. The rotation file goes
+// along as optional/quarot.safetensors. Code::invalid_argument where the model is rotated already.
+ENGRAM_API Status rotate(const Checkpoint& source, const std::string& destination,
+                         const std::string& rotation_path, int threads,
+                         const Progress& progress = {});
+
+// How far decoded values of two tables lie apart; A is the reference.
+struct Distance {
+  std::uint64_t rows = 0;
+  double relative_l2 = 0;  // |A - B| / |A|
+  double cosine = 1;       // mean over rows
+  double worst_cosine = 1;
+  double max_abs = 0;
+  double exact_share = 1;  // of values that are equal
+};
+
+struct TableComparison {
+  std::int64_t layer_id = 0;
+  Distance all;
+  std::vector<Distance> columns;        // by order, then head
+  std::vector<std::uint64_t> scales_a;  // [256] counts of E8M0 bytes; empty for other scales
+  std::vector<std::uint64_t> scales_b;
+  std::string finding;  // what is wrong, where the numbers say it: "pairs swapped", ...
+};
+
+struct CompareOptions {
+  std::uint64_t rows = 24'000;  // per table, spread evenly over its columns; 0: every row
+  int threads = 1;
+  Progress progress;  // rows
+};
+
+// Compares the tables of two models of equal geometry (Code::invalid_argument otherwise).
+ENGRAM_API Result<std::vector<TableComparison>> compare(const Checkpoint& a, const Checkpoint& b,
+                                                        const CompareOptions& options);
+
+// How much of a table check_tables reads.
+enum class CheckLevel : std::uint8_t { headers, sample, full };
+
+struct TableCheck {
+  std::int64_t layer_id = 0;
+  std::uint64_t rows = 0;  // read
+  int scale_min = -1;      // E8M0 bytes; -1 for other scales
+  int scale_max = -1;
+};
+
+// Reads rows of every table: page checksums, NaN and infinite values, scale range. Code::corrupt
+// names the first bad row or page.
+ENGRAM_API Result<std::vector<TableCheck>> check_tables(const Checkpoint& model, CheckLevel level,
+                                                        int threads, const Progress& progress = {});
+
+// Writes engram-manifest.json: the SHA-256 of every file of a directory, its config, the tool.
+ENGRAM_API Status write_manifest(const std::string& directory, int threads,
+                                 const Progress& progress = {});
+
+struct VerifyReport {
+  std::string
+      against;  // engram-manifest.json, aurora_export_manifest.json, SHA256SUMS or blob names
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Reads every file again and compares. Code::corrupt names the first that differs, is missing, or
+// (with a manifest) was not listed. A pass is about bytes, not about accuracy.
+ENGRAM_API Result<VerifyReport> verify(const std::string& directory, int threads,
+                                       const Progress& progress = {});
+
+// Bytes and weights of a checkpoint, tables counted apart.
+struct Account {
+  struct Part {
+    std::uint64_t bytes = 0;
+    std::uint64_t weights = 0;
+    double bits_per_weight() const;
+  };
+  Part tables;
+  Part rest;
+};
+ENGRAM_API Result<Account> account(const Checkpoint& model);
+
 }  // namespace engram

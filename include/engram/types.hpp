@@ -88,6 +88,13 @@ struct RowRange {
   friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
+// How a table is cut over `world` ranks.
+enum class Partition : std::uint8_t {
+  rows,     // blocks of ceil(rows / world), as the reference's row-parallel embedding
+  heads,    // whole columns, ceil(columns / world) at a time, as vLLM
+  strided,  // columns rank, rank + world, ...: every rank has every order, so reads are even
+};
+
 // How rows are quantised to MXFP4. Exponents, with e = floor(log2 amax) of a group of 32:
 enum class Mxfp4Exponent : std::uint8_t {
   floor,   // e - 2: OCP MX 1.0; values above 6 saturate

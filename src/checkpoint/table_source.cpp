@@ -26,4 +26,13 @@ std::optional<std::uint64_t> TableSource::held_position(std::uint64_t row) const
   return std::nullopt;
 }
 
+std::uint64_t TableSource::global_row(std::uint64_t position) const {
+  if (!held) return position;
+  for (const RowRange& range : *held) {
+    if (position < range.count()) return range.begin + position;
+    position -= range.count();
+  }
+  return row_count;
+}
+
 }  // namespace engram

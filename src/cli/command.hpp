@@ -20,6 +20,11 @@ void add_make_model(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_selftest(CLI::App& app, Run& run);
 void add_convert(CLI::App& app, Run& run);
+void add_shard(CLI::App& app, Run& run);
+void add_rotate(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
+void add_check(CLI::App& app, Run& run);
+void add_verify(CLI::App& app, Run& run);  // and manifest
 
 // An Error of invalid_argument with a formatted sentence, for mistakes only the command line sees.
 Error usage_error(std::string message);

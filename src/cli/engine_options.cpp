@@ -8,9 +8,7 @@
 
 namespace engram::cli {
 
-void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
-  command.add_flag("--allow-spare-rows", options.allow_spare_rows,
-                   "Accept tables with more rows than the primes need");
+void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOptions& options) {
   const auto refuse_unknown = [](const std::string& name) {
     const auto format = row_format_from_name(name);
     return format ? std::string() : format.error().message;
@@ -20,8 +18,14 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
   };
   command
       .add_option_function<std::string>(
-          "--codec", set, "Format of the tables where several fit and the model declares none")
+          flag, set, "Format of the tables where several fit and the model declares none")
       ->check(refuse_unknown);
+}
+
+void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
+  command.add_flag("--allow-spare-rows", options.allow_spare_rows,
+                   "Accept tables with more rows than the primes need");
+  add_codec_option(command, "--codec", options);
 }
 
 void ModelOptions::add_options(CLI::App& command) {

@@ -8,6 +8,9 @@
 
 namespace engram::cli {
 
+// The format of tables where several fit and nothing declares one.
+void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOptions& options);
+
 // --allow-spare-rows, --codec.
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cerrno>
+#include <fstream>
 #include <memory>
 #include <optional>
 
+#include "engram/convert.hpp"
 #include "engram/engine.hpp"
 
 #include "cli/command.hpp"
@@ -18,6 +21,7 @@ struct InspectOptions {
   std::string tokenizer;
   std::string token_map_sha256;
   CheckpointOptions checkpoint;
+  std::string report;
   bool json = false;
 };
 
@@ -26,12 +30,15 @@ struct Inspection {
   std::optional<TokenMap> map;
   std::string tokenizer_path;
   Status map_status;  // the map against the config
+  Account account;
 };
 
 Result<Inspection> inspect(const InspectOptions& options) {
   auto checkpoint = Checkpoint::open(options.model, options.checkpoint);
   if (!checkpoint) return std::move(checkpoint).error();
-  Inspection result{*std::move(checkpoint), {}, options.tokenizer, {}};
+  const auto counted = account(*checkpoint);
+  if (!counted) return counted.error();
+  Inspection result{*std::move(checkpoint), {}, options.tokenizer, {}, *counted};
   if (result.tokenizer_path.empty()) result.tokenizer_path = result.checkpoint.tokenizer_path();
   const std::vector<CompressedId>& own = result.checkpoint.token_map();
   if (result.tokenizer_path.empty() && own.empty()) return result;
@@ -77,6 +84,30 @@ std::string config_json(const ModelConfig& config) {
       config.vocab_size, config.hidden_dim, config.copies, config.norm_eps);
 }
 
+std::string part_json(const Account::Part& part) {
+  return fmt::format(R"({{"bytes":{},"weights":{},"bits_per_weight":{:.9g}}})", part.bytes,
+                     part.weights, part.bits_per_weight());
+}
+
+Account::Part whole(const Account& account) {
+  return {account.tables.bytes + account.rest.bytes, account.tables.weights + account.rest.weights};
+}
+
+// The accounting that MLX exports carry: the budget of a quantiser leaves the tables out.
+std::string report_json(const Account& account) {
+  return fmt::format(R"({{"budget_scope":"remaining_weights_excluding_engram","checkpoint":{},)"
+                     R"("engram_tables":{},"remaining":{}}})"
+                     "\n",
+                     part_json(whole(account)), part_json(account.tables), part_json(account.rest));
+}
+
+Status write_report(const std::string& path, const Account& account) {
+  std::ofstream file(path, std::ios::trunc);
+  file << report_json(account) << std::flush;
+  if (file) return {};
+  return Error{Code::io, errno, fmt::format("{}: cannot write the report", path)};
+}
+
 std::string missing_json(const Inspection& found) {
   std::vector<std::string> names;
   for (const std::string& name : found.checkpoint.missing()) names.push_back(json_string(name));
@@ -106,15 +137,28 @@ void print_json(const Inspection& found) {
                               found.map->ids().size(), found.map->compressed_size(),
                               found.map->sha256(), found.map_status.has_value())
                 : "null";
-  fmt::print(R"({{"config":{},"tables":[{}],"gates":[{}],"token_map":{},"missing":{}}})"
+  fmt::print(R"({{"config":{},"tables":[{}],"gates":[{}],"token_map":{},"missing":{},)"
+             R"("account":{{"tables":{},"rest":{}}}}})"
              "\n",
-             config_json(found.checkpoint.config()), tables, gates, map, missing_json(found));
+             config_json(found.checkpoint.config()), tables, gates, map, missing_json(found),
+             part_json(found.account.tables), part_json(found.account.rest));
 }
 
 void print_tensor(std::string_view label, const TensorExtent& tensor) {
   fmt::print("  {:<9} {} {} [{}]\n            {} @ {} + {} bytes\n", label, tensor.name,
              tensor.dtype, fmt::join(tensor.shape, ", "), tensor.path, tensor.offset_bytes,
              tensor.size_bytes);
+}
+
+void print_account(const Account& account) {
+  const auto line = [](std::string_view label, const Account::Part& part) {
+    fmt::print("{:<11} {} bytes ({:.2f} GiB), {} weights, {:.4g} bits per weight\n", label,
+               part.bytes, static_cast<double>(part.bytes) / (1 << 30), part.weights,
+               part.bits_per_weight());
+  };
+  line("in all", whole(account));
+  line("tables", account.tables);
+  line("the rest", account.rest);
 }
 
 void print_human(const Inspection& found) {
@@ -148,11 +192,13 @@ void print_human(const Inspection& found) {
   }
   for (const std::string& name : found.checkpoint.missing()) fmt::print("missing     {}\n", name);
   if (!found.map && found.map_status) fmt::print("missing     tokenizer.json\n");
+  print_account(found.account);
 }
 
 Status run_inspect(const InspectOptions& options) {
   const auto found = inspect(options);
   if (!found) return found.error();
+  if (!options.report.empty()) ENGRAM_TRY(write_report(options.report, found->account));
   if (options.json) {
     print_json(*found);
   } else {
@@ -173,6 +219,8 @@ void add_inspect(CLI::App& app, Run& run) {
   command->add_option("--token-map-sha256", options->token_map_sha256,
                       "Digest that the token map must have");
   add_checkpoint_options(*command, options->checkpoint);
+  command->add_option("--report", options->report,
+                      "File for the accounting of bits per weight, as JSON");
   command->add_flag("--json", options->json, "One JSON object");
   command->callback([options, &run] { run = [options] { return run_inspect(*options); }; });
 }

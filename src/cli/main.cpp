@@ -49,6 +49,11 @@ int main(int argc, char** argv) {
   engram::cli::add_apply(app, run);
   engram::cli::add_token_map(app, run);
   engram::cli::add_convert(app, run);
+  engram::cli::add_shard(app, run);
+  engram::cli::add_rotate(app, run);
+  engram::cli::add_compare(app, run);
+  engram::cli::add_check(app, run);
+  engram::cli::add_verify(app, run);
   engram::cli::add_make_model(app, run);
   engram::cli::add_selftest(app, run);
   try {

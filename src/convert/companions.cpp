@@ -1,4 +1,4 @@
-// The files beside the tensors: config.json, the tokenizer or the map, the index; and gate tensors.
+// The files beside the tensors: config.json, the tokenizer or the map, the index.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include "base/json.hpp"
 #include "checkpoint/token_map_file.hpp"
 #include "convert/config_writer.hpp"
-#include "convert/gate_stream.hpp"
 #include "convert/model_plan.hpp"
 #include "os/file.hpp"
 
@@ -97,26 +96,6 @@ std::string index_json(const ModelPlan& plan) {
       map);
 }
 
-// One tensor of a gate: as it lies where safetensors has its dtype, else bfloat16.
-Status add_gate_tensor(const TensorExtent& tensor, const std::optional<TensorExtent>& scale,
-                       std::string name, bool narrow, std::vector<TensorPlan>& tensors,
-                       std::vector<Stream>& streams) {
-  const bool copies = !narrow && (scale || tensor.dtype == "BF16");
-  auto stream = copies || tensor.dtype == "BF16"
-                    ? copy_stream(tensor, tensors.size())
-                    : number_stream(tensor, scale, RowFormat::bf16, tensors.size());
-  if (!stream) return std::move(stream).error();
-  const std::uint64_t bytes = stream->units * stream->unit_bytes();
-  streams.push_back(*std::move(stream));
-  tensors.push_back({name + "weight", copies ? tensor.dtype : "BF16", tensor.shape, bytes, 0});
-  if (!copies || !scale) return {};
-  auto scales = copy_stream(*scale, tensors.size());
-  if (!scales) return std::move(scales).error();
-  streams.push_back(*std::move(scales));
-  tensors.push_back({name + "scale", scale->dtype, scale->shape, scale->size_bytes, 0});
-  return {};
-}
-
 }  // namespace
 
 std::uint64_t ModelPlan::total_bytes() const {
@@ -127,21 +106,13 @@ std::uint64_t ModelPlan::total_bytes() const {
 }
 
 RowLayout PlanInput::layout_of(const TableSource& table) const {
-  if (target.format == table.layout.format) return table.layout;
+  if (target.keep || target.format == table.layout.format) return table.layout;
   return RowLayout{target.format, table.layout.head_dim};
 }
 
 bool PlanInput::takes(const TableSource& table) const {
   return options.layers.empty() || std::find(options.layers.begin(), options.layers.end(),
                                              table.layer_id) != options.layers.end();
-}
-
-Status add_gate(const GateSource& gate, std::string_view prefix, bool narrow,
-                std::vector<TensorPlan>& tensors, std::vector<Stream>& streams) {
-  const std::string base = fmt::format("{}layers.{}.engram.", prefix, gate.layer_id);
-  ENGRAM_TRY(add_gate_tensor(gate.wkv, gate.wkv_scale, base + "wkv.", narrow, tensors, streams));
-  ENGRAM_TRY(add_gate_tensor(gate.q_weight, {}, base + "q_", narrow, tensors, streams));
-  return add_gate_tensor(gate.k_weight, {}, base + "k_", narrow, tensors, streams);
 }
 
 Status add_companions(const PlanInput& input, std::string_view index_name,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engram/checkpoint.hpp"
+#include "engram/gate.hpp"
 #include "engram/status.hpp"
 
 #include "convert/output_file.hpp"
@@ -22,6 +23,11 @@ Result<Stream> copy_stream(const TensorExtent& tensor, std::size_t target);
 // Code::unsupported, naming it. `format` is bf16, f16 or f32.
 Result<Stream> number_stream(const TensorExtent& tensor, const std::optional<TensorExtent>& scale,
                              RowFormat format, std::size_t target);
+
+// wkv with Q^T folded into its last `value_rows` rows, as bfloat16: those rows become the products
+// sum_j Q[j, r] * V[j] of a block, in binary32 and order of j; the others must be exact.
+Result<Stream> rotated_stream(const GateSource& gate, const GateRotation& rotation,
+                              std::uint64_t value_rows, std::size_t target);
 
 // Rows [first, first + count) of such a matrix as binary32: what number_stream narrows.
 class GateMatrix {

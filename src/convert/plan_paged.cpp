@@ -53,7 +53,7 @@ Result<ModelPlan> plan_paged_model(const PlanInput& input) {
     streams.push_back(
         page_stream(*std::move(rows), description.identity(), 0, input.options.rows_per_chunk));
     if (!input.options.tables_only && !input.source.gates().empty()) {
-      ENGRAM_TRY(add_gate(input.source.gates()[i], "", false, tensors, streams));
+      ENGRAM_TRY(add_gate(input.source.gates()[i], GateStyle(), tensors, streams));
     }
     SafetensorsPlan layout =
         plan_safetensors(std::move(tensors), description.to_metadata(), kPageBytes);

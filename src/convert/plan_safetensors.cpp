@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
@@ -68,12 +69,15 @@ Result<std::vector<TensorPlan>> table_tensors(const RowLayout& layout, std::uint
 }
 
 // Adds a table's tensors and the stream that fills them.
-Status add_table(const PlanInput& input, const TableSource& table, Draft& draft) {
+Status add_table(const PlanInput& input, std::size_t index, Draft& draft) {
+  const TableSource& table = input.source.tables()[index];
   const RowLayout layout = input.layout_of(table);
-  auto tensors = table_tensors(layout, table.held_count(), table.layer_id, input.target.container);
-  if (!tensors) return std::move(tensors).error();
-  auto rows = TableRows::open(table, layout, input.options.mxfp4);
+  std::optional<std::vector<RowRange>> held;
+  if (input.shard != nullptr) held = input.shard->layers[index].held;
+  auto rows = TableRows::open(table, layout, input.options.mxfp4, held);
   if (!rows) return std::move(rows).error();
+  auto tensors = table_tensors(layout, rows->count(), table.layer_id, input.target.container);
+  if (!tensors) return std::move(tensors).error();
   std::vector<std::size_t> places;
   for (TensorPlan& tensor : *tensors) {
     places.push_back(draft.tensors.size());
@@ -95,10 +99,10 @@ Result<ModelPlan> plan_shards(const PlanInput& input) {
   for (std::size_t i = 0; i < tables.size(); ++i) {
     if (!input.takes(tables[i])) continue;
     Draft draft{fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, tables.size()), {}, {}};
-    ENGRAM_TRY(add_table(input, tables[i], draft));
+    ENGRAM_TRY(add_table(input, i, draft));
     if (const GateSource* gate = gate_of(input, i)) {
-      ENGRAM_TRY(
-          add_gate(*gate, prefix_of(input.target.container), false, draft.tensors, draft.streams));
+      const GateStyle style{prefix_of(input.target.container), false, input.rotation};
+      ENGRAM_TRY(add_gate(*gate, style, draft.tensors, draft.streams));
     }
     plan.files.push_back(std::move(draft).finish());
   }
@@ -107,10 +111,11 @@ Result<ModelPlan> plan_shards(const PlanInput& input) {
 
 // Whole tables in files of their own: engram_embed_weight_l1.safetensors, engram_embed_scale_l1.
 Status plan_ascend_tables(const PlanInput& input, ModelPlan& plan) {
-  for (const TableSource& table : input.source.tables()) {
+  for (std::size_t i = 0; i < input.source.tables().size(); ++i) {
+    const TableSource& table = input.source.tables()[i];
     if (!input.takes(table)) continue;
     Draft whole;
-    ENGRAM_TRY(add_table(input, table, whole));
+    ENGRAM_TRY(add_table(input, i, whole));
     // One stream fills both files: they are made one after the other, each from its own pass.
     for (std::size_t part = 0; part < whole.tensors.size(); ++part) {
       const std::string_view kind = part == 0 ? "weight" : "scale";
@@ -148,7 +153,7 @@ Status plan_ascend_gates(const PlanInput& input, ModelPlan& plan) {
     const GateSource* gate = gate_of(input, i);
     if (gate == nullptr || !input.takes(input.source.tables()[i])) continue;
     Draft one;
-    ENGRAM_TRY(add_gate(*gate, "", true, one.tensors, one.streams));
+    ENGRAM_TRY(add_gate(*gate, {"", true}, one.tensors, one.streams));
     std::uint64_t size = 0;
     for (const TensorPlan& tensor : one.tensors) size += tensor.size_bytes;
     if (bytes + size > kAscendShardBytes) {
@@ -241,6 +246,16 @@ Result<ModelPlan> plan_safetensors_model(const PlanInput& input) {
     if (container == Container::mlx) {
       declarations = {{"omlx_deepseek_v41", omlx_declaration(plan)}};
     }
+  }
+  const RowFormat format = input.layout_of(input.source.tables()[0]).format;
+  if (container == Container::official && format != RowFormat::fp8_e4m3_e8m0) {
+    declarations.emplace_back("quantization_config.engram_dtype",
+                              json_text(row_format_name(format)));
+  }
+  if (input.rotation != nullptr) {
+    declarations.emplace_back("engram_rotation_config",
+                              R"({"value_projection_rotated":true,"value_basis":"quarot_global",)"
+                              R"("key_and_gate_basis":"original","runtime_delta_rotation":false})");
   }
   if (container == Container::nvfp4) {
     for (auto& [name, value] : nvfp4_declaration(input)) {

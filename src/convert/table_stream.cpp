@@ -12,16 +12,6 @@ namespace {
 
 constexpr std::uint64_t kFingerprintRows = 1024;
 
-// The table-global id of the row at a position of the file.
-std::uint64_t global_row(const TableSource& source, std::uint64_t position) {
-  if (!source.held) return position;
-  for (const RowRange& range : *source.held) {
-    if (position < range.count()) return range.begin + position;
-    position -= range.count();
-  }
-  return position;
-}
-
 }  // namespace
 
 TableRows::TableRows(TableReader reader, Transcoder transcoder, std::vector<RowRange> positions)
@@ -32,13 +22,14 @@ TableRows::TableRows(TableReader reader, Transcoder transcoder, std::vector<RowR
 }
 
 Result<TableRows> TableRows::open(const TableSource& source, const RowLayout& to,
-                                  const Mxfp4Rule& rule, std::vector<RowRange> positions) {
+                                  const Mxfp4Rule& rule,
+                                  std::optional<std::vector<RowRange>> positions) {
   auto reader = TableReader::open(source);
   if (!reader) return std::move(reader).error();
   auto transcoder = Transcoder::create(source.layout, to, rule);
   if (!transcoder) return with_context(std::move(transcoder).error(), source.weight.path);
-  if (positions.empty()) positions = {{0, source.held_count()}};
-  return TableRows(*std::move(reader), *std::move(transcoder), std::move(positions));
+  if (!positions) positions = {{0, source.held_count()}};
+  return TableRows(*std::move(reader), *std::move(transcoder), *std::move(positions));
 }
 
 Status TableRows::produce(std::uint64_t first, std::uint64_t count,
@@ -68,7 +59,7 @@ Status TableRows::produce_stretch(std::uint64_t position, std::uint64_t count,
   const TableSource& source = reader_->source();
   return make_error(Code::corrupt,
                     "{}: layer {}: row {} holds a NaN or an infinity; nothing is converted from it",
-                    source.weight.path, source.layer_id, global_row(source, position + good));
+                    source.weight.path, source.layer_id, source.global_row(position + good));
 }
 
 Stream row_stream(TableRows rows, const std::vector<std::size_t>& tensors,

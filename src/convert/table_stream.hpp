@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engram/status.hpp"
@@ -17,9 +18,10 @@ namespace engram {
 // Rows of a source table, transcoded. Shared by the streams made of it.
 class TableRows {
  public:
-  // `positions`: the stretches of the source file to take, in order; empty: all of it.
+  // `positions`: the stretches of the source file to take, in order; none given: all of it.
   static Result<TableRows> open(const TableSource& source, const RowLayout& to,
-                                const Mxfp4Rule& rule, std::vector<RowRange> positions = {});
+                                const Mxfp4Rule& rule,
+                                std::optional<std::vector<RowRange>> positions = {});
 
   const RowLayout& layout() const { return transcoder_.to(); }
   std::uint64_t count() const { return count_; }

@@ -50,9 +50,9 @@ constexpr SplitDtypes kNarrowAffine = {"U32", 4, "BF16", "BF16"};
 
 }  // namespace
 
-Result<Target> parse_target(std::string_view name, RowFormat source) {
+Result<Target> parse_target(std::string_view name) {
   constexpr std::string_view kPaged = "paged:";
-  if (name == "paged") return Target{source, Container::paged};
+  if (name == "paged") return Target{RowFormat::fp8_e4m3_e8m0, Container::paged, true};
   if (name.starts_with(kPaged)) {
     const auto format = row_format_from_name(name.substr(kPaged.size()));
     if (!format) return format.error();

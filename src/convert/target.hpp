@@ -22,12 +22,13 @@ enum class Container : std::uint8_t {
 struct Target {
   RowFormat format;
   Container container;
+  bool keep = false;  // rows stay as they are, whatever `format` says
 };
 
 // "fp8", "row264", "mxfp8", "mxfp4", "bf16", "int8", "int4-e4m3", "lloyd4", "q8_0", "mxfp4-gguf",
 // "f16", "f32", "paged" (rows as they are) and "paged:" before a codec name.
 // Code::invalid_argument lists them.
-Result<Target> parse_target(std::string_view name, RowFormat source);
+Result<Target> parse_target(std::string_view name);
 
 // dtypes that safetensors gives the tensors of a format, and bytes of one element of its weight.
 // Null where a format's rows cannot be split into tensors.

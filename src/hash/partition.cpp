@@ -1,4 +1,4 @@
-// Which contiguous rows of a table a rank of several owns.
+// Which rows of a table a rank of several owns.
 #include "hash/partition.hpp"
 
 #include <algorithm>
@@ -16,6 +16,33 @@ RowRange rows_by_heads(const LayerHash& layer, std::uint64_t world, std::uint64_
     return column < layer.offsets.size() ? layer.offsets[column] : layer.row_count;
   };
   return {first_row(columns.begin), first_row(columns.end)};
+}
+
+std::vector<RowRange> partition_rows(const LayerHash& layer, Partition partition,
+                                     std::uint64_t world, std::uint64_t rank) {
+  std::vector<RowRange> ranges;
+  const auto add = [&](RowRange range) {
+    if (range.count() == 0) return;
+    if (!ranges.empty() && ranges.back().end == range.begin) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
+  };
+  switch (partition) {
+    case Partition::rows:
+      add(rows_by_block(layer.row_count, world, rank));
+      break;
+    case Partition::heads:
+      add(rows_by_heads(layer, world, rank));
+      break;
+    case Partition::strided:
+      for (std::size_t column = rank; column < layer.primes.size(); column += world) {
+        add({layer.offsets[column], layer.offsets[column] + layer.primes[column]});
+      }
+      break;
+  }
+  return ranges;
 }
 
 }  // namespace engram

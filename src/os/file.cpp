@@ -257,6 +257,34 @@ Result<std::vector<std::string>> list_files(const std::string& directory) {
   return names;
 }
 
+Result<std::vector<std::string>> list_tree(const std::string& directory) {
+  constexpr int kDepthMax = 8;
+  std::error_code code;
+  std::vector<std::string> names;
+  fs::recursive_directory_iterator iterator(directory, code);
+  for (; !code && iterator != fs::recursive_directory_iterator(); iterator.increment(code)) {
+    if (iterator.depth() >= kDepthMax) iterator.disable_recursion_pending();
+    std::error_code ignored;
+    if (iterator->is_regular_file(ignored)) {
+      names.push_back(iterator->path().lexically_relative(directory).string());
+    }
+  }
+  if (code) return system_error(code.value(), "cannot list", directory);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string link_target_name(const std::string& path) {
+  std::error_code code;
+  const fs::path target = fs::read_symlink(path, code);
+  return code ? std::string() : target.filename().string();
+}
+
+Status rename_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return system_error(errno, "cannot rename onto", to);
+  return {};
+}
+
 Result<std::string> create_unique_directory(const std::string& prefix) {
   std::string path = prefix + std::string(6, 'X');  // what mkdtemp replaces
   if (::mkdtemp(path.data()) == nullptr) {

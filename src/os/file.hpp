@@ -87,6 +87,12 @@ bool is_empty_directory(const std::string& path);
 bool path_exists(const std::string& path);
 // Names of plain files (links followed) in a directory, sorted.
 Result<std::vector<std::string>> list_files(const std::string& directory);
+// The same of a directory and everything below it, paths relative to it, at most 8 levels deep.
+Result<std::vector<std::string>> list_tree(const std::string& directory);
+// The last part of a symbolic link's target; empty where the path is no link.
+std::string link_target_name(const std::string& path);
+// Renames a file, over another where there is one.
+Status rename_file(const std::string& from, const std::string& to);
 // A new, empty, uniquely named directory whose name begins with `prefix`.
 Result<std::string> create_unique_directory(const std::string& prefix);
 // Renames a directory onto a path that does not exist yet or is an empty directory.

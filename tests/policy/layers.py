@@ -24,7 +24,7 @@ ALLOWED = {
     "memory": {"base", "hash", "codec", "store"},
     "gate": {"base", "simd", "codec"},
     "engine": {"base", "os", "token", "hash", "codec", "table", "checkpoint", "store", "memory", "gate"},
-    "convert": {"base", "os", "simd", "token", "hash", "codec", "table", "checkpoint"},
+    "convert": {"base", "os", "simd", "token", "hash", "codec", "table", "checkpoint", "gate"},
     "capi": set(),
     "cli": set(),
 }

@@ -1,0 +1,84 @@
+// engram shard and engram rotate: a model cut over ranks, or with a rotated residual stream.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "engram/convert.hpp"
+
+#include "cli/command.hpp"
+#include "cli/engine_options.hpp"
+#include "cli/terminal.hpp"
+
+namespace engram::cli {
+namespace {
+
+const std::map<std::string, Partition> kPartitions = {
+    {"rows", Partition::rows}, {"heads", Partition::heads}, {"strided", Partition::strided}};
+
+struct Options {
+  std::string source;
+  std::string destination;
+  std::string rotation;
+  CheckpointOptions checkpoint;
+  ShardOptions shard;
+};
+
+Status run_shard(Options& options) {
+  const auto source = Checkpoint::open(options.source, options.checkpoint);
+  if (!source) return source.error();
+  options.shard.progress = progress_bar("sharding");
+  ENGRAM_TRY(shard(*source, options.destination, options.shard));
+  fmt::print("{}\n", options.destination);
+  return {};
+}
+
+Status run_rotate(Options& options) {
+  const auto source = Checkpoint::open(options.source, options.checkpoint);
+  if (!source) return source.error();
+  ENGRAM_TRY(rotate(*source, options.destination, options.rotation, options.shard.threads,
+                    progress_bar("rotating")));
+  fmt::print("{}\n", options.destination);
+  return {};
+}
+
+CLI::App* add_common(CLI::App& app, const char* name, const char* description, Options& options) {
+  options.shard.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  auto* command = app.add_subcommand(name, description);
+  command->add_option("SRC", options.source, "Model directory")->required();
+  command->add_option("DST", options.destination, "Directory to make; must not exist")->required();
+  command->add_option("--threads", options.shard.threads)->check(CLI::Range(1, 1024));
+  add_checkpoint_options(*command, options.checkpoint);
+  return command;
+}
+
+}  // namespace
+
+void add_shard(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<Options>();
+  auto* command =
+      add_common(app, "shard", "Tables cut over ranks, each a directory of its own", *options);
+  command->add_option("--model-parallel", options->shard.world, "Ranks")->required();
+  command
+      ->add_option("--by", options->shard.by,
+                   "rows (blocks), heads (whole columns) or strided (columns rank, rank + N, ...)")
+      ->transform(CLI::CheckedTransformer(kPartitions))
+      ->default_str("strided");
+  command->add_flag("--tables-only", options->shard.tables_only, "Leave gate weights out");
+  command->add_flag("--resume", options->shard.resume, "Go on with what an interrupted run left");
+  command->callback([options, &run] { run = [options] { return run_shard(*options); }; });
+}
+
+void add_rotate(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<Options>();
+  auto* command =
+      add_common(app, "rotate", "Folds a rotation of the residual stream into wkv", *options);
+  command
+      ->add_option("--rotation", options->rotation,
+                   "safetensors with global_rotation [hidden, hidden]")
+      ->required();
+  command->callback([options, &run] { run = [options] { return run_rotate(*options); }; });
+}
+
+}  // namespace engram::cli
