@@ -53,9 +53,9 @@ Status TableReader::read_parts(std::uint64_t first, std::uint64_t count,
   }
   const std::size_t row_bytes = source_.layout.row_bytes();
   std::byte* column = out.data();
-  std::vector<std::byte> buffer;
   for (const Part& part : parts_) {
-    buffer.resize(count * part.row_bytes);
+    const auto borrowed = buffers_->take(count * part.row_bytes);
+    const std::span<std::byte> buffer = borrowed.bytes();
     ENGRAM_TRY(part.file->read_at(part.offset_bytes + first * part.row_bytes, buffer));
     for (std::uint64_t row = 0; row < count; ++row) {
       std::memcpy(column + row * row_bytes, buffer.data() + row * part.row_bytes, part.row_bytes);
@@ -70,16 +70,15 @@ Status TableReader::read_pages(std::uint64_t first, std::uint64_t count,
   const Part& part = parts_.front();
   const std::uint64_t per_page = rows_per_page(source_.layout);
   constexpr std::uint64_t kPagesAtOnce = 512;
-  std::vector<std::byte> buffer;
+  const auto borrowed = buffers_->take(kPagesAtOnce * kPageBytes);
   const std::uint64_t end = first + count;
   for (std::uint64_t row = first; row < end;) {
     const std::uint64_t page = row / per_page;
     const std::uint64_t last_page = std::min((end - 1) / per_page, page + kPagesAtOnce - 1);
-    buffer.resize((last_page - page + 1) * kPageBytes);
+    const std::span<std::byte> buffer = borrowed.bytes().first((last_page - page + 1) * kPageBytes);
     ENGRAM_TRY(part.file->read_at(part.offset_bytes + page * kPageBytes, buffer));
     for (std::uint64_t i = page; i <= last_page; ++i) {
-      const auto bytes =
-          std::span<const std::byte>(buffer).subspan((i - page) * kPageBytes, kPageBytes);
+      const auto bytes = buffer.subspan((i - page) * kPageBytes, kPageBytes);
       ENGRAM_TRY(check_page(bytes, i, source_.page_identity, source_.weight.path));
       const std::uint64_t stop = std::min((i + 1) * per_page, end);
       std::memcpy(out.data() + (row - first) * part.row_bytes,

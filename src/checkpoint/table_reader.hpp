@@ -10,6 +10,7 @@
 #include "engram/checkpoint.hpp"
 #include "engram/status.hpp"
 
+#include "base/buffer_pool.hpp"
 #include "os/file.hpp"
 
 namespace engram {
@@ -40,6 +41,7 @@ class TableReader {
   Status read_pages(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const;
 
   TableSource source_;
+  std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
   std::vector<Part> parts_;  // codes, scales and biases; or whole rows; or pages
 };
 

@@ -58,16 +58,20 @@ float float_from_e4m3(std::uint8_t code) {
 }
 
 std::uint8_t e4m3_from_float(float value) {
-  const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
-  if (std::isnan(value)) return sign | 0x7F;
-  const double magnitude = std::min(rounded_magnitude(std::fabs(value), 3, -6), 448.0);
-  if (magnitude < std::ldexp(1.0, -6)) {
-    return sign | static_cast<std::uint8_t>(std::ldexp(magnitude, 9));
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint8_t>(bits >> 24 & 0x80);
+  const std::uint32_t magnitude = bits & 0x7FFF'FFFF;
+  constexpr std::uint32_t kSmallestNormal = (127 - 6) << 23;  // 2^-6
+  if (magnitude > 0x7F80'0000) return sign | 0x7F;
+  if (magnitude < kSmallestNormal) {
+    // Steps of 2^-9: adding 2^14 leaves exactly those, rounded to nearest even.
+    const float steps = std::bit_cast<float>(magnitude) + 16384.0f;
+    return sign | static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(steps) & 0xFF);
   }
-  int exponent = 0;
-  const double fraction = std::frexp(magnitude, &exponent);
-  const int bits = static_cast<int>(std::ldexp(fraction, 4)) - 8;
-  return sign | static_cast<std::uint8_t>((exponent - 1 + 7) << 3 | bits);
+  // Drop 20 of the 23 fraction bits to nearest even; a carry moves on to the exponent.
+  const std::uint32_t rounded = (magnitude + 0x7'FFFF + (magnitude >> 20 & 1)) >> 20;
+  return sign |
+         static_cast<std::uint8_t>(std::min<std::uint32_t>(rounded - ((127 - 7) << 3), 0x7E));
 }
 
 float float_from_e8m0(std::uint8_t byte) {

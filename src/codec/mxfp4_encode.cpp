@@ -71,6 +71,27 @@ std::uint8_t encode_mxfp4_group(const float* values, const Mxfp4Rule& rule, std:
   return static_cast<std::uint8_t>(exponent + 127);
 }
 
+namespace {
+
+void fill_class(int e, Ties ties, simd::Mxfp4Tables::Class& table) {
+  constexpr int kLast = static_cast<int>(simd::Mxfp4Tables::kWindow) - 1;
+  const int top = e < -6 ? 7 : 8 * (e + 7) + 7;  // of subnormal codes, or of this exponent's
+  table.bias = static_cast<std::uint8_t>(top - kLast + 40);
+  for (int entry = 0; entry <= kLast; ++entry) {
+    const auto at = static_cast<std::size_t>(entry);
+    const int code = std::clamp(top - kLast + entry, 0, 126);  // 127 is NaN, and never looked up
+    const double value = float_from_e4m3(static_cast<std::uint8_t>(code));
+    for (int shift = 0; shift < 2; ++shift) {
+      table.nibbles[static_cast<std::size_t>(shift)][at] =
+          static_cast<std::uint8_t>(magnitude_code(value, e - 2 + shift, ties));
+    }
+    const double gain = squared_error(value, e - 1, ties) - squared_error(value, e - 2, ties);
+    table.gain[at] = static_cast<std::uint8_t>(static_cast<int>(std::ldexp(gain, 9 - 2 * e)) + 128);
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<simd::Mxfp4Tables> make_mxfp4_tables(const Mxfp4Rule& rule) {
   auto tables = std::make_unique<simd::Mxfp4Tables>();
   tables->search = rule.exponent == Mxfp4Exponent::search;
@@ -84,22 +105,8 @@ std::unique_ptr<simd::Mxfp4Tables> make_mxfp4_tables(const Mxfp4Rule& rule) {
     tables->shift_of[code] =
         rule.exponent == Mxfp4Exponent::ceil && counts && ceil_is_larger(value, e - 2) ? 1 : 0;
   }
-  for (std::size_t index = 0; index < simd::Mxfp4Tables::kClasses; ++index) {
-    const int smaller = static_cast<int>(index) - 9 - 2;
-    for (auto& row : tables->thresholds[index]) row.fill(127);
-    for (int code = 126; code >= 0; --code) {
-      const double value = float_from_e4m3(static_cast<std::uint8_t>(code));
-      for (int shift = 0; shift < 2; ++shift) {
-        const int nibble = magnitude_code(value, smaller + shift, rule.ties);
-        auto& thresholds = tables->thresholds[index][static_cast<std::size_t>(shift)];
-        for (int i = 0; i < nibble; ++i) {
-          thresholds[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(code);
-        }
-      }
-      tables->gain[index][static_cast<std::size_t>(code)] =
-          squared_error(value, smaller + 1, rule.ties) - squared_error(value, smaller, rule.ties);
-    }
-    tables->gain[index][127] = 0;
+  for (std::size_t i = 0; i < simd::Mxfp4Tables::kClasses; ++i) {
+    fill_class(static_cast<int>(i) - 9, rule.ties, tables->classes[i]);
   }
   return tables;
 }

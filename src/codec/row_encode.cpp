@@ -21,6 +21,12 @@ float largest_magnitude(const float* values) {
   return amax;
 }
 
+// The nearest integer, ties to even, for |x| below 2^22: adding 1.5 * 2^23 leaves no fraction bits.
+float nearest(float x) {
+  constexpr float kShift = 12582912.0f;
+  return (x + kShift) - kShift;
+}
+
 // The smallest e with amax <= limit * 2^e, inside the range of a scale. Requires amax > 0.
 int exponent_for(double amax, double limit, int smallest) {
   int exponent = std::max(std::ilogb(amax / limit), smallest);
@@ -31,9 +37,9 @@ int exponent_for(double amax, double limit, int smallest) {
 void encode_fp8_group(const float* values, std::byte* codes, std::byte* scale) {
   const float amax = largest_magnitude(values);
   const int exponent = amax == 0 ? 0 : exponent_for(amax, 448, -127);
+  const double inverse = std::ldexp(1.0, -exponent);
   for (std::size_t i = 0; i < kGroup; ++i) {
-    const double scaled = std::ldexp(static_cast<double>(values[i]), -exponent);
-    codes[i] = static_cast<std::byte>(e4m3_from_float(static_cast<float>(scaled)));
+    codes[i] = static_cast<std::byte>(e4m3_from_float(static_cast<float>(values[i] * inverse)));
   }
   *scale = static_cast<std::byte>(exponent + 127);
 }
@@ -41,9 +47,9 @@ void encode_fp8_group(const float* values, std::byte* codes, std::byte* scale) {
 void encode_int8_group(const float* values, std::byte* codes, std::byte* scale) {
   const float amax = largest_magnitude(values);
   const int exponent = amax == 0 ? 0 : exponent_for(amax, 127, -126);
+  const float inverse = std::ldexp(1.0f, -exponent);  // products with it are exact
   for (std::size_t i = 0; i < kGroup; ++i) {
-    const double q = std::nearbyint(std::ldexp(static_cast<double>(values[i]), -exponent));
-    codes[i] = static_cast<std::byte>(static_cast<int>(std::clamp(q, -127.0, 127.0)));
+    codes[i] = static_cast<std::byte>(static_cast<std::int8_t>(nearest(values[i] * inverse)));
   }
   store_le(scale, std::ldexp(1.0f, exponent));
 }

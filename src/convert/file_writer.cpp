@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/buffer_pool.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "base/sha256.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 // Of one wave, inputs and outputs; two waves are alive at once.
 constexpr std::size_t kWaveBytes = std::size_t{128} << 20;
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 
 // Takes the file's bytes in order; what does not come in order is read back from the file.
 class FileHash {
@@ -62,18 +63,20 @@ class FileHash {
 struct Piece {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  std::vector<std::byte> bytes;
+  BufferPool::Buffer buffer;
 };
 
 class StreamWriter {
  public:
-  StreamWriter(const FileJob& job, const Stream& stream, os::WritableFile& file, FileHash& hash)
-      : job_(job), stream_(stream), file_(file), hash_(hash) {
+  StreamWriter(const FileJob& job, const Stream& stream, os::WritableFile& file, FileHash& hash,
+               BufferPool& buffers)
+      : job_(job), stream_(stream), file_(file), hash_(hash), buffers_(buffers) {
     const std::size_t unit_cost = 2 * stream.unit_bytes() + stream.input_bytes;
-    const std::size_t threads = static_cast<std::size_t>(std::max(1, job.threads));
-    const std::size_t piece_bytes = std::min(kPieceBytes, kWaveBytes / (2 * threads));
+    // Half of the workers wait for the device while the other half computes.
+    workers_ = std::max(1, job.threads) == 1 ? 1 : 2 * job.threads + 1;
+    pieces_ = 2 * static_cast<std::size_t>(workers_);
+    const std::size_t piece_bytes = std::min(kPieceBytes, kWaveBytes / pieces_);
     piece_units_ = std::max<std::size_t>(1, piece_bytes / unit_cost);
-    pieces_ = 2 * threads;
   }
 
   // Units [first, end), which lie between two checkpoints.
@@ -84,7 +87,7 @@ class StreamWriter {
         wave.push_back({first, std::min<std::uint64_t>(piece_units_, end - first), {}});
       }
       // The wave before is hashed while this one is made.
-      ENGRAM_TRY(parallel_for(wave.size() + 1, job_.threads, [&](std::size_t i) -> Status {
+      ENGRAM_TRY(parallel_for(wave.size() + 1, workers_, [&](std::size_t i) -> Status {
         if (i != 0) return make(wave[i - 1]);
         for (const Piece& piece : previous_) offer(piece);
         return {};
@@ -103,19 +106,20 @@ class StreamWriter {
   void offer(const Piece& piece) {
     const Stream::Part& part = stream_.parts.front();
     hash_.offer(offset(part, piece.first),
-                std::span(piece.bytes).first(piece.count * part.unit_bytes));
+                piece.buffer.bytes().first(piece.count * part.unit_bytes));
   }
 
   Status make(Piece& piece) {
     const std::size_t unit_bytes = stream_.unit_bytes();
-    std::vector<std::byte> units(piece.count * unit_bytes);
-    ENGRAM_TRY(stream_.produce(piece.first, piece.count, units));
+    const std::uint64_t first_offset = offset(stream_.parts.front(), piece.first);
+    auto units = buffers_.take(piece.count * unit_bytes, first_offset);
+    ENGRAM_TRY(stream_.produce(piece.first, piece.count, units.bytes()));
     if (stream_.parts.size() == 1) {
-      piece.bytes = std::move(units);
+      piece.buffer = std::move(units);
     } else {
-      piece.bytes.resize(units.size());
-      std::byte* out = piece.bytes.data();
-      const std::byte* column = units.data();
+      piece.buffer = buffers_.take(units.bytes().size(), first_offset);
+      std::byte* out = piece.buffer.bytes().data();
+      const std::byte* column = units.bytes().data();
       for (const Stream::Part& part : stream_.parts) {
         for (std::uint64_t unit = 0; unit < piece.count; ++unit, out += part.unit_bytes) {
           std::memcpy(out, column + unit * unit_bytes, part.unit_bytes);
@@ -123,10 +127,11 @@ class StreamWriter {
         column += part.unit_bytes;
       }
     }
-    std::span<const std::byte> rest = piece.bytes;
+    std::span<const std::byte> rest = piece.buffer.bytes();
     for (const Stream::Part& part : stream_.parts) {
       const std::size_t bytes = piece.count * part.unit_bytes;
       ENGRAM_TRY(file_.write_at(offset(part, piece.first), rest.first(bytes)));
+      file_.start_writing(offset(part, piece.first), bytes);
       rest = rest.subspan(bytes);
     }
     return {};
@@ -136,8 +141,10 @@ class StreamWriter {
   const Stream& stream_;
   os::WritableFile& file_;
   FileHash& hash_;
+  int workers_;
+  std::size_t pieces_;  // of a wave
   std::size_t piece_units_;
-  std::size_t pieces_;
+  BufferPool& buffers_;
   std::vector<Piece> previous_;
 };
 
@@ -147,10 +154,11 @@ Status write_stream(const FileJob& job, std::size_t index, os::WritableFile& fil
   ENGRAM_TRY(hash.catch_up(job.file.tensors[stream.parts.front().tensor].offset_bytes));
   const std::uint64_t done = std::min(journal.units_done(job.index, index), stream.units);
   if (done != 0) job.wrote(done * stream.unit_bytes());
+  BufferPool buffers;
   for (std::uint64_t first = done; first < stream.units;) {
     const std::uint64_t end = std::min(
         stream.units, (first / stream.units_per_checkpoint + 1) * stream.units_per_checkpoint);
-    ENGRAM_TRY(StreamWriter(job, stream, file, hash).write(first, end));
+    ENGRAM_TRY(StreamWriter(job, stream, file, hash, buffers).write(first, end));
     ENGRAM_TRY(file.sync());
     ENGRAM_TRY(journal.record_units(job.index, index, end));
     first = end;
@@ -168,7 +176,8 @@ Result<std::string> write_file(const FileJob& job, Journal& journal) {
   auto file = os::path_exists(job.path) ? os::WritableFile::open_existing(job.path)
                                         : os::WritableFile::create(job.path);
   if (!file) return std::move(file).error();
-  ENGRAM_TRY(file->resize(job.file.file_bytes));
+  ENGRAM_TRY(file->allocate(job.file.file_bytes));
+  file->prefer_direct();
   auto hash = FileHash::create(job.file, job.path);
   if (!hash) return std::move(hash).error();
   for (std::size_t i = 0; i < job.file.streams.size(); ++i) {

@@ -52,9 +52,9 @@ Status TableRows::produce(std::uint64_t first, std::uint64_t count,
 
 Status TableRows::produce_stretch(std::uint64_t position, std::uint64_t count,
                                   std::span<std::byte> out) const {
-  std::vector<std::byte> packed(count * input_row_bytes());
-  ENGRAM_TRY(reader_->read(position, count, packed));
-  const std::size_t good = transcoder_.run(packed.data(), count, out.data());
+  const auto packed = buffers_->take(count * input_row_bytes());
+  ENGRAM_TRY(reader_->read(position, count, packed.bytes()));
+  const std::size_t good = transcoder_.run(packed.bytes().data(), count, out.data());
   if (good == count) return {};
   const TableSource& source = reader_->source();
   return make_error(Code::corrupt,
@@ -96,14 +96,16 @@ Stream page_stream(TableRows rows, std::uint64_t identity, std::size_t tensor,
     const std::size_t row_bytes = rows.layout().row_bytes();
     const std::uint64_t first_row = first * per_page;
     const std::uint64_t row_count = std::min(count * per_page, rows.count() - first_row);
-    std::vector<std::byte> packed(row_count * row_bytes);
+    const auto borrowed = rows.buffers().take(row_count * row_bytes);
+    const std::span<std::byte> packed = borrowed.bytes();
     ENGRAM_TRY(rows.produce(first_row, row_count, packed));
-    std::memset(out.data(), 0, out.size());
     for (std::uint64_t page = 0; page < count; ++page) {
       const std::uint64_t begin = page * per_page;
       const std::uint64_t end = std::min(begin + per_page, row_count);
       const auto bytes = out.subspan(page * kPageBytes, kPageBytes);
-      std::memcpy(bytes.data(), packed.data() + begin * row_bytes, (end - begin) * row_bytes);
+      const std::size_t used = (end - begin) * row_bytes;
+      std::memcpy(bytes.data(), packed.data() + begin * row_bytes, used);
+      std::memset(bytes.data() + used, 0, kPageBytes - used);
       seal_page(bytes, first + page, identity);
     }
     return {};

@@ -9,6 +9,7 @@
 #include "engram/status.hpp"
 #include "engram/table.hpp"
 
+#include "base/buffer_pool.hpp"
 #include "checkpoint/table_reader.hpp"
 #include "codec/transcode.hpp"
 #include "convert/output_file.hpp"
@@ -25,6 +26,7 @@ class TableRows {
 
   const RowLayout& layout() const { return transcoder_.to(); }
   std::uint64_t count() const { return count_; }
+  BufferPool& buffers() const { return *buffers_; }
   std::size_t input_row_bytes() const { return transcoder_.from().row_bytes(); }
 
   // Rows [first, first + count) of those taken -> out [count, row_bytes]. Code::corrupt names a row
@@ -37,6 +39,7 @@ class TableRows {
                          std::span<std::byte> out) const;
 
   std::shared_ptr<const TableReader> reader_;
+  std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
   Transcoder transcoder_;
   std::vector<RowRange> positions_;
   std::uint64_t count_ = 0;

@@ -1,24 +1,19 @@
-// Files: positioned reads through one interface (the fault seam), whole-file writes, directories.
+// Files: positioned reads through one interface (the fault seam), writes, locks.
 #include "os/file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
 
 namespace engram::os {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Linux transfers at most this much per call (see read(2)); staying below keeps counts positive.
 constexpr std::size_t kTransferBytesMax = std::size_t{1} << 30;
@@ -51,6 +46,11 @@ class PosixFile final : public ReadableFile {
       done += static_cast<std::size_t>(got);
     }
     return {};
+  }
+
+  void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const override {
+    ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size_bytes),
+                    POSIX_FADV_WILLNEED);
   }
 
  private:
@@ -86,6 +86,20 @@ class ConcatenatedFile final : public ReadableFile {
     if (out.empty()) return {};
     return make_error(Code::corrupt, "{}: truncated: {} bytes lie beyond the end of {} parts",
                       path(), out.size(), parts_.size());
+  }
+
+  void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const override {
+    for (const auto& part : parts_) {
+      const std::uint64_t size = part->size_bytes();
+      if (offset < size) {
+        const std::uint64_t here = std::min(size_bytes, size - offset);
+        part->start_reading(offset, here);
+        size_bytes -= here;
+        offset = size;
+      }
+      offset -= size;
+      if (size_bytes == 0) return;
+    }
   }
 
  private:
@@ -142,10 +156,12 @@ WritableFile::WritableFile(int descriptor, std::string path)
 
 WritableFile::WritableFile(WritableFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
+      direct_(std::exchange(other.direct_, -1)),
       position_(other.position_),
       path_(std::move(other.path_)) {}
 
 WritableFile::~WritableFile() {
+  if (direct_ >= 0) ::close(direct_);
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -174,12 +190,35 @@ Status WritableFile::append(std::span<const std::byte> bytes) {
   return {};
 }
 
+void WritableFile::prefer_direct() {
+  if (direct_ < 0) direct_ = ::open(path_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+}
+
 Status WritableFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr std::size_t kBlock = 4096;
+  constexpr std::size_t kWorthwhile = 16 * kBlock;
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  if (direct_ < 0 || bytes.size() < kWorthwhile || address % kBlock != offset % kBlock) {
+    return write_with(descriptor_, offset, bytes);
+  }
+  // Whole blocks directly; the edges, which blocks of other stretches share, through the page
+  // cache.
+  const std::size_t head = (kBlock - offset % kBlock) % kBlock;
+  const std::size_t middle = (bytes.size() - head) / kBlock * kBlock;
+  ENGRAM_TRY(write_with(descriptor_, offset, bytes.first(head)));
+  Status direct = write_with(direct_, offset + head, bytes.subspan(head, middle));
+  if (!direct && direct.error().os_errno != EINVAL) return direct;
+  if (!direct) ENGRAM_TRY(write_with(descriptor_, offset + head, bytes.subspan(head, middle)));
+  return write_with(descriptor_, offset + head + middle, bytes.subspan(head + middle));
+}
+
+Status WritableFile::write_with(int descriptor, std::uint64_t offset,
+                                std::span<const std::byte> bytes) const {
   std::size_t done = 0;
   while (done < bytes.size()) {
     const std::size_t want = std::min(bytes.size() - done, kTransferBytesMax);
     const ssize_t put =
-        ::pwrite(descriptor_, bytes.data() + done, want, static_cast<off_t>(offset + done));
+        ::pwrite(descriptor, bytes.data() + done, want, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return system_error(errno, "write failed", path_);
     done += static_cast<std::size_t>(put);
@@ -187,11 +226,22 @@ Status WritableFile::write_at(std::uint64_t offset, std::span<const std::byte> b
   return {};
 }
 
+Status WritableFile::allocate(std::uint64_t size_bytes) {
+  if (::fallocate(descriptor_, 0, 0, static_cast<off_t>(size_bytes)) == 0) return {};
+  if (errno != EOPNOTSUPP) return system_error(errno, "cannot allocate", path_);
+  return resize(size_bytes);
+}
+
 Status WritableFile::resize(std::uint64_t size_bytes) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0) {
     return system_error(errno, "cannot resize", path_);
   }
   return {};
+}
+
+void WritableFile::start_writing(std::uint64_t offset, std::uint64_t size_bytes) {
+  ::sync_file_range(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size_bytes),
+                    SYNC_FILE_RANGE_WRITE);
 }
 
 Status WritableFile::sync() {
@@ -227,125 +277,6 @@ Status write_text_file(const std::string& path, std::string_view text) {
   if (!file) return std::move(file).error();
   ENGRAM_TRY(file->append(std::as_bytes(std::span(text))));
   return file->sync_and_close();
-}
-
-bool is_directory(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-bool is_empty_directory(const std::string& path) {
-  std::error_code code;
-  return fs::is_directory(path, code) && fs::is_empty(path, code) && !code;
-}
-
-bool path_exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
-Result<std::vector<std::string>> list_files(const std::string& directory) {
-  std::error_code code;
-  std::vector<std::string> names;
-  fs::directory_iterator iterator(directory, code);
-  for (; !code && iterator != fs::directory_iterator(); iterator.increment(code)) {
-    std::error_code ignored;  // a dangling link is not a file of this directory
-    if (iterator->is_regular_file(ignored)) names.push_back(iterator->path().filename().string());
-  }
-  if (code) return system_error(code.value(), "cannot list", directory);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-Result<std::vector<std::string>> list_tree(const std::string& directory) {
-  constexpr int kDepthMax = 8;
-  std::error_code code;
-  std::vector<std::string> names;
-  fs::recursive_directory_iterator iterator(directory, code);
-  for (; !code && iterator != fs::recursive_directory_iterator(); iterator.increment(code)) {
-    if (iterator.depth() >= kDepthMax) iterator.disable_recursion_pending();
-    std::error_code ignored;
-    if (iterator->is_regular_file(ignored)) {
-      names.push_back(iterator->path().lexically_relative(directory).string());
-    }
-  }
-  if (code) return system_error(code.value(), "cannot list", directory);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string link_target_name(const std::string& path) {
-  std::error_code code;
-  const fs::path target = fs::read_symlink(path, code);
-  return code ? std::string() : target.filename().string();
-}
-
-Status rename_file(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) return system_error(errno, "cannot rename onto", to);
-  return {};
-}
-
-Result<std::string> create_unique_directory(const std::string& prefix) {
-  std::string path = prefix + std::string(6, 'X');  // what mkdtemp replaces
-  if (::mkdtemp(path.data()) == nullptr) {
-    return system_error(errno, "cannot create directory", path);
-  }
-  // mkdtemp makes it private; a published directory takes the process's ordinary permissions.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::chmod(path.c_str(), 0777 & ~mask) != 0) return system_error(errno, "chmod failed", path);
-  return path;
-}
-
-Status rename_directory(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) return system_error(errno, "cannot rename onto", to);
-  return {};
-}
-
-Status make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || (errno == EEXIST && is_directory(path))) return {};
-  return system_error(errno, "cannot create directory", path);
-}
-
-Status sync_directory(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return system_error(errno, "cannot open", path);
-  const int saved = ::fsync(descriptor) != 0 ? errno : 0;
-  ::close(descriptor);
-  // Some file systems cannot sync a directory; their renames are as durable as they get.
-  if (saved != 0 && saved != EINVAL) return system_error(saved, "cannot sync", path);
-  return {};
-}
-
-void remove_file(const std::string& path) { ::unlink(path.c_str()); }
-
-Result<std::uint64_t> free_disk_bytes(const std::string& path) {
-  struct statvfs info {};
-  if (::statvfs(path.c_str(), &info) != 0) return system_error(errno, "cannot ask", path);
-  return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
-}
-
-std::uint64_t disk_usage_bytes(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return 0;
-  return static_cast<std::uint64_t>(info.st_blocks) * 512;
-}
-
-std::int64_t modified_ns(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return 0;
-  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
-
-void remove_tree(const std::string& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
-}
-
-std::string temporary_directory() {
-  std::error_code code;
-  const fs::path path = fs::temp_directory_path(code);
-  return code ? std::string("/tmp") : path.string();
 }
 
 }  // namespace engram::os

@@ -25,6 +25,9 @@ class ReadableFile {
   // Fills `out` from `offset`, or fails: Code::corrupt where the file ends first (it says how many
   // bytes were expected and found), Code::io where the system refuses. Never a short success.
   virtual Status read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
+
+  // Lets the device begin with bytes that will be read; does not wait. Advice only.
+  virtual void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const = 0;
 };
 
 // Follows symbolic links. Code::not_found, Code::io; a directory is Code::invalid_argument.
@@ -42,6 +45,9 @@ class WritableFile {
  public:
   // Fails with Code::invalid_argument if the path exists.
   static Result<WritableFile> create(const std::string& path);
+  // Writes of large stretches whose address in memory is their offset modulo 4096 go past the page
+  // cache from here on, where the file system can do that.
+  void prefer_direct();
   // Goes on with a file that exists; append begins at its end.
   static Result<WritableFile> open_existing(const std::string& path);
   WritableFile(WritableFile&& other) noexcept;
@@ -52,6 +58,10 @@ class WritableFile {
   Status write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Sets the size; new bytes are a hole that reads as zeros.
   Status resize(std::uint64_t size_bytes);
+  // The same, with blocks for every byte set aside where the file system can do that.
+  Status allocate(std::uint64_t size_bytes);
+  // Lets the device begin with bytes that were written; does not wait. Advice only.
+  void start_writing(std::uint64_t offset, std::uint64_t size_bytes);
   // Forces the bytes to the device.
   Status sync();
   // The same, and closes. Without it the destructor closes silently.
@@ -59,7 +69,9 @@ class WritableFile {
 
  private:
   WritableFile(int descriptor, std::string path);
+  Status write_with(int descriptor, std::uint64_t offset, std::span<const std::byte> bytes) const;
   int descriptor_;
+  int direct_ = -1;  // the same file with O_DIRECT, or -1
   std::uint64_t position_ = 0;
   std::string path_;
 };

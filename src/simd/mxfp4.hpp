@@ -1,5 +1,5 @@
-// FP8 rows to MXFP4 rows by table: a code's nibble depends on the code and the group's exponent
-// alone, and magnitudes order as codes do, so a nibble is the number of thresholds at or below it.
+// FP8 rows to MXFP4 rows by table: a code's nibble and its squared errors depend on the code and
+// the exponent of its group alone, and only the 48 codes up to the group's largest matter.
 #pragma once
 
 #include <array>
@@ -8,17 +8,26 @@
 
 namespace engram::simd {
 
-// By the largest magnitude code of a group (its class is floor(log2) of the value, from -9 to 8).
+// By class of the largest magnitude code of a group: floor(log2) of its value, from -9 to 8. Tables
+// are indexed by code - top + 47, where top is the largest code of the class; smaller codes round
+// to zero under both exponents and share entry 0.
 struct Mxfp4Tables {
   static constexpr std::size_t kClasses = 18;
   static constexpr std::uint8_t kNoClass = 0xFF;  // of a group of zeros
+  static constexpr std::size_t kWindow = 48;
+
+  struct Class {
+    std::uint8_t bias;  // top - 47 + 40, which is never negative
+    alignas(16) std::array<std::array<std::uint8_t, kWindow>, 2> nibbles;  // by exponent
+    // Squared error under the larger exponent, less that under the smaller, in units of
+    // 2^(2 e - 9) for floor(log2) = e, plus 128. Exact, and within -64..8: with grid points r1 and
+    // r2 it is (r1 - r2) (2 v - r1 - r2), and they differ only where v is near their middle.
+    alignas(16) std::array<std::uint8_t, kWindow> gain;
+  };
 
   std::array<std::uint8_t, 128> class_of;
   std::array<std::uint8_t, 128> shift_of;  // 1: the larger exponent; not used by `search`
-  // thresholds[class][shift][i]: the smallest code whose nibble exceeds i; 127 where none does.
-  std::array<std::array<std::array<std::uint8_t, 8>, 2>, kClasses> thresholds;
-  // Squared error of each code under the larger exponent, less that under the smaller; exact.
-  std::array<std::array<double, 128>, kClasses> gain;
+  std::array<Class, kClasses> classes;
   bool search;
   bool negative_zero;
 };

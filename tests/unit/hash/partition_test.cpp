@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/golden.hpp"
 #include "tests/support/hash_fixture.hpp"
 
@@ -52,6 +54,43 @@ TEST(Partition, TilesTheTableForEveryWorld) {
     EXPECT_EQ(block_end, layer.row_count);
     EXPECT_EQ(heads_end, layer.row_count);
   }
+}
+
+// Every row has one owner under every partition and world size, those that divide nothing included.
+TEST(Partition, GivesEveryRowOneOwner) {
+  const Hasher hasher = test::make_hasher(test::toy_config());
+  for (const LayerHash& layer : hasher.spec().layers()) {
+    for (const Partition partition : {Partition::rows, Partition::heads, Partition::strided}) {
+      for (std::uint64_t world = 1; world <= 64; ++world) {
+        std::vector<int> owners(layer.row_count);
+        for (std::uint64_t rank = 0; rank < world; ++rank) {
+          std::uint64_t last = 0;
+          for (const RowRange& range : partition_rows(layer, partition, world, rank)) {
+            EXPECT_GT(range.count(), 0u);
+            EXPECT_TRUE(range.begin > last || (range.begin == 0 && last == 0));
+            last = range.end;
+            for (std::uint64_t row = range.begin; row < range.end; ++row) ++owners[row];
+          }
+        }
+        EXPECT_EQ(std::count(owners.begin(), owners.end(), 1),
+                  static_cast<std::ptrdiff_t>(layer.row_count));
+      }
+    }
+  }
+}
+
+// A stride keeps every order on every rank; blocks of heads do not.
+TEST(Partition, StridesHeadsOverOrders) {
+  const Hasher hasher = test::make_hasher(test::v41_config());
+  const LayerHash& layer = hasher.spec().layers()[0];
+  const auto ranges = partition_rows(layer, Partition::strided, 8, 3);
+  ASSERT_EQ(ranges.size(), 3u);
+  for (std::size_t order = 0; order < 3; ++order) {
+    const std::size_t column = 8 * order + 3;
+    EXPECT_EQ(ranges[order].begin, layer.offsets[column]);
+    EXPECT_EQ(ranges[order].count(), layer.primes[column]);
+  }
+  EXPECT_TRUE(partition_rows(layer, Partition::strided, 32, 24).empty());
 }
 
 }  // namespace
