@@ -44,7 +44,7 @@ Status run_check(const Options& options) {
   if (!model) return model.error();
   for (const std::string& name : model->missing()) fmt::print("missing  {}\n", name);
   const auto tables =
-      check_tables(*model, options.level, options.threads, progress_bar("checking"));
+      check_tables(*model, options.level, options.threads, progress_bar("checking", Counts::other));
   if (!tables) return tables.error();
   for (std::size_t i = 0; i < tables->size(); ++i) {
     const TableCheck& check = (*tables)[i];

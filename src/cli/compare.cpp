@@ -113,7 +113,7 @@ Status run_compare(Options& options) {
   const auto b = Checkpoint::open(options.b, options.checkpoint_b);
   if (!b) return b.error();
   if (options.all) options.compare.rows = 0;
-  options.compare.progress = progress_bar("comparing");
+  options.compare.progress = progress_bar("comparing", Counts::other);
   const auto tables = compare(*a, *b, options.compare);
   if (!tables) return tables.error();
   Status status;

@@ -38,7 +38,7 @@ Status run_make_model(MakeModelOptions& options) {
     if (!ids) return std::move(ids).error();
     options.recipe.ids = *std::move(ids);
   }
-  ENGRAM_TRY(make_model(options.directory, options.recipe, progress_bar("writing")));
+  ENGRAM_TRY(make_model(options.directory, options.recipe, progress_bar("writing", Counts::other)));
   fmt::print("{}\n", options.directory);
   return {};
 }

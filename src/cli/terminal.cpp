@@ -9,12 +9,12 @@
 
 namespace engram::cli {
 
-Progress progress_bar(std::string label) {
+Progress progress_bar(std::string label, Counts counts) {
   if (::isatty(STDERR_FILENO) == 0) return {};
   using Clock = std::chrono::steady_clock;
   constexpr int kWidth = 40;
   const auto begin = Clock::now();
-  return [label = std::move(label), begin, shown = false, last = begin](
+  return [label = std::move(label), counts, begin, shown = false, last = begin](
              std::uint64_t done, std::uint64_t total) mutable {
     const auto now = Clock::now();
     const double seconds = std::chrono::duration<double>(now - begin).count();
@@ -25,8 +25,12 @@ Progress progress_bar(std::string label) {
     const double share = static_cast<double>(done) / static_cast<double>(total);
     const int filled = static_cast<int>(share * kWidth);
     const double left = share > 0 ? seconds / share - seconds : 0;
-    fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3.0f}% {:.0f} s left ", label, "", filled, "",
-               kWidth - filled, share * 100, left);
+    const std::string speed =
+        counts == Counts::bytes
+            ? fmt::format("{:.0f} MB/s, ", static_cast<double>(done) / seconds * 1e-6)
+            : std::string();
+    fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3.0f}% {}{:.0f} s left ", label, "", filled, "",
+               kWidth - filled, share * 100, speed, left);
     if (done >= total) fmt::print(stderr, "\n");
     std::fflush(stderr);
   };

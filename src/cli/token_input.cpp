@@ -107,7 +107,7 @@ Status for_each_chunk(Session& session, const Tokens& tokens, std::size_t chunk,
   const std::span<const TokenId> ids = tokens.ids;
   const std::span<const std::uint8_t> mask = tokens.mask;
   const std::size_t step = chunk == 0 ? std::max<std::size_t>(ids.size(), 1) : chunk;
-  const Progress progress = progress_bar("tokens");
+  const Progress progress = progress_bar("tokens", Counts::other);
   for (std::size_t first = 0; first < ids.size(); first += step) {
     const std::size_t count = std::min(step, ids.size() - first);
     ENGRAM_TRY(session.advance(ids.subspan(first, count),
