@@ -33,13 +33,11 @@ enum class Load : std::uint8_t {
 
 struct EngineOptions {
   Load load = Load::gates;
-  Tier tier = Tier::mmap;
+  StoreOptions store;  // tier and how to load it; its threads are the gate's too
   NanPolicy nan_policy = NanPolicy::propagate;
   CheckpointOptions checkpoint;  // spare rows, declared table format
-  int threads = 1;               // for loading, and for the gate
   std::string tokenizer_path;    // empty: tokenizer.json of the model directory
   std::string token_map_sha256;  // expected digest; empty: the config's own, or V4.1's published
-  Progress progress;             // of loading, table by table
 };
 
 // A token map against the config it is to serve: compressed size, length, and (where `sha256` is

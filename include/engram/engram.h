@@ -79,7 +79,7 @@ ENGRAM_API int32_t engram_token_map_compress(const engram_token_map* map, const 
 typedef struct engram_model engram_model;
 
 enum { ENGRAM_LOAD_GATES = 0, ENGRAM_LOAD_ROWS = 1, ENGRAM_LOAD_ADDRESSES = 2 };
-enum { ENGRAM_TIER_MMAP = 0, ENGRAM_TIER_RAM = 1 };
+enum { ENGRAM_TIER_MMAP = 0, ENGRAM_TIER_RAM = 1, ENGRAM_TIER_DIRECT = 2 };
 enum { ENGRAM_NAN_PROPAGATE = 0, ENGRAM_NAN_REJECT = 1 };
 
 /* Called now and then while loading, from the thread that called open; done and total are bytes. */

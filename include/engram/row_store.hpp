@@ -15,7 +15,7 @@
 namespace engram {
 
 // The stored bytes of one row, as RowLayout sizes them. Null where the format has no such part.
-// The pointers stay valid as long as the store.
+// The pointers stay valid as long as the store, and until the next fetch with the same scratch.
 struct RowView {
   const std::byte* codes = nullptr;
   const std::byte* scales = nullptr;
@@ -29,6 +29,22 @@ struct StoreReport {
   std::uint64_t huge_bytes = 0;   // of them backed by huge pages when the store was opened
 };
 
+// What a tier that has no rows in memory reads them into; grows to the largest batch and stays. One
+// thread at a time; stores of any tier may share one. Movable.
+class ENGRAM_API FetchScratch {
+ public:
+  FetchScratch();
+  FetchScratch(FetchScratch&&) noexcept;
+  FetchScratch& operator=(FetchScratch&&) noexcept;
+  ~FetchScratch();
+
+  struct Impl;
+  Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
 // One table in one tier. Immutable: any number of threads may fetch at once with distinct views.
 class ENGRAM_API RowStore {
  public:
@@ -39,13 +55,19 @@ class ENGRAM_API RowStore {
 
   // rows [count] -> views [count]. An error fails the whole call and leaves views unspecified;
   // never a zero row in place of a failed one. Code::out_of_range names the row.
-  virtual Status fetch(std::span<const RowId> rows, std::span<RowView> views) const = 0;
+  // Code::corrupt where a file ended too soon, changed while open, or a page fails its check.
+  virtual Status fetch(std::span<const RowId> rows, std::span<RowView> views,
+                       FetchScratch& scratch) const = 0;
 };
 
 struct StoreOptions {
   Tier tier = Tier::mmap;
-  int threads = 1;    // that load a `ram` table
-  Progress progress;  // bytes loaded; `mmap` never calls it
+  int threads = 1;                                 // that load a `ram` table
+  Progress progress;                               // bytes loaded; `mmap` never calls it
+  ReadMethod read_method = ReadMethod::automatic;  // of `direct`
+  // `direct`: scales that lie in a tensor of their own (2.9 GiB a layer in the release) are kept in
+  // memory; otherwise every row of such a table is two reads.
+  bool resident_scales = true;
 };
 
 // Opens one table. Code::corrupt where a file is not as its header was read; Code::out_of_memory,

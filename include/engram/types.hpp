@@ -126,8 +126,17 @@ enum class NanPolicy : std::uint8_t {
 
 // Where the rows live.
 enum class Tier : std::uint8_t {
-  mmap,  // the files, mapped; the page cache decides what stays
-  ram,   // a private copy in memory, in huge pages where the system gives them
+  mmap,    // the files, mapped; the page cache decides what stays
+  ram,     // a private copy in memory, in huge pages where the system gives them
+  direct,  // the files, read past the page cache a batch at a time: no table in memory
+};
+
+// How tier direct reads.
+enum class ReadMethod : std::uint8_t {
+  automatic,  // uring, or readahead where a container forbids rings
+  uring,      // io_uring: the whole batch at once
+  readahead,  // advice for the whole batch, then reads through the page cache
+  threads,    // a pool of reading threads
 };
 
 // Called now and then during long work, always from the thread that asked for it.

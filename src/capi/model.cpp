@@ -47,22 +47,33 @@ Result<EngineOptions> engine_options(const engram_model_options* given) {
     default:
       return bad_option("load", options->load);
   }
-  if (options->tier != ENGRAM_TIER_MMAP && options->tier != ENGRAM_TIER_RAM) {
-    return bad_option("tier", options->tier);
+  switch (options->tier) {
+    case ENGRAM_TIER_MMAP:
+      result.store.tier = Tier::mmap;
+      break;
+    case ENGRAM_TIER_RAM:
+      result.store.tier = Tier::ram;
+      break;
+    case ENGRAM_TIER_DIRECT:
+      result.store.tier = Tier::direct;
+      break;
+    default:
+      return bad_option("tier", options->tier);
   }
   if (options->nan_policy != ENGRAM_NAN_PROPAGATE && options->nan_policy != ENGRAM_NAN_REJECT) {
     return bad_option("nan_policy", options->nan_policy);
   }
   if (options->threads < 0) return bad_option("threads", options->threads);
-  result.tier = options->tier == ENGRAM_TIER_RAM ? Tier::ram : Tier::mmap;
   result.nan_policy =
       options->nan_policy == ENGRAM_NAN_REJECT ? NanPolicy::reject : NanPolicy::propagate;
-  result.threads = std::max(1, options->threads);
+  result.store.threads = std::max(1, options->threads);
   if (options->tokenizer_path != nullptr) result.tokenizer_path = options->tokenizer_path;
   if (options->token_map_sha256 != nullptr) result.token_map_sha256 = options->token_map_sha256;
   if (options->progress != nullptr) {
-    result.progress = [call = options->progress, user = options->progress_user](
-                          std::uint64_t done, std::uint64_t total) { call(user, done, total); };
+    result.store.progress = [call = options->progress, user = options->progress_user](
+                                std::uint64_t done, std::uint64_t total) {
+      call(user, done, total);
+    };
   }
   return result;
 }

@@ -32,7 +32,7 @@ Status check_gates(const Options& options, const Checkpoint& model) {
   EngineOptions engine;
   engine.load = Load::gates;
   engine.checkpoint = options.checkpoint;
-  engine.threads = options.threads;
+  engine.store.threads = options.threads;
   const auto opened = Engine::open(options.path, engine);
   if (!opened) return opened.error();
   fmt::print("gates    {} layers: no NaN; token map as expected\n", model.gates().size());

@@ -29,7 +29,7 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
 }
 
 void ModelOptions::add_options(CLI::App& command) {
-  engine.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  engine.store.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   command.add_option("MODEL", model, "Model directory")->required();
   command.add_option("--tokenizer", engine.tokenizer_path,
                      "tokenizer.json to use instead of the model's own");
@@ -39,20 +39,27 @@ void ModelOptions::add_options(CLI::App& command) {
 }
 
 void ModelOptions::add_tier_options(CLI::App& command) {
-  command.add_option("--tier", engine.tier, "Where rows are read from: mmap or ram")
+  command.add_option("--tier", engine.store.tier, "Where rows are read from: mmap, ram or direct")
       ->transform(CLI::CheckedTransformer(kTiers))
       ->default_str("mmap");
+  command
+      .add_option("--read-method", engine.store.read_method,
+                  "How tier direct reads: auto, uring, readahead or threads")
+      ->transform(CLI::CheckedTransformer(kReadMethods))
+      ->default_str("auto");
+  command.add_flag("!--scales-on-disk", engine.store.resident_scales,
+                   "Tier direct: leave scale tensors on disk, a second read for each row");
   command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
       ->transform(CLI::CheckedTransformer(kNanPolicies))
       ->default_str("propagate");
-  command.add_option("--threads", engine.threads, "Threads for loading and for the gate")
+  command.add_option("--threads", engine.store.threads, "Threads for loading and for the gate")
       ->check(CLI::Range(1, 1024));
 }
 
 Result<Engine> open_engine(const ModelOptions& options, Load load) {
   EngineOptions engine = options.engine;
   engine.load = load;
-  engine.progress = progress_bar("loading");
+  engine.store.progress = progress_bar("loading");
   return Engine::open(options.model, engine);
 }
 

@@ -8,7 +8,12 @@
 
 namespace engram::cli {
 
-inline const std::map<std::string, Tier> kTiers = {{"mmap", Tier::mmap}, {"ram", Tier::ram}};
+inline const std::map<std::string, Tier> kTiers = {
+    {"mmap", Tier::mmap}, {"ram", Tier::ram}, {"direct", Tier::direct}};
+inline const std::map<std::string, ReadMethod> kReadMethods = {{"auto", ReadMethod::automatic},
+                                                               {"uring", ReadMethod::uring},
+                                                               {"readahead", ReadMethod::readahead},
+                                                               {"threads", ReadMethod::threads}};
 inline const std::map<std::string, OutputFormat> kOutputFormats = {
     {"f32", OutputFormat::f32}, {"bf16", OutputFormat::bf16}, {"raw", OutputFormat::raw}};
 inline const std::map<std::string, NanPolicy> kNanPolicies = {{"propagate", NanPolicy::propagate},

@@ -37,8 +37,7 @@ Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOption
 
 Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
                            const EngineOptions& options) {
-  auto stores =
-      open_row_stores(checkpoint.tables(), {options.tier, options.threads, options.progress});
+  auto stores = open_row_stores(checkpoint.tables(), options.store);
   if (!stores) return std::move(stores).error();
   return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy);
 }
@@ -53,7 +52,7 @@ Result<std::vector<LoadedGate>> open_gates(const Checkpoint& checkpoint,
   if (!rotation) return rotation.error();
   std::vector<LoadedGate> gates;
   for (const GateSource& source : checkpoint.gates()) {
-    auto gate = load_gate(source, checkpoint.config(), *rotation, options.threads);
+    auto gate = load_gate(source, checkpoint.config(), *rotation, options.store.threads);
     if (!gate) return std::move(gate).error();
     gates.push_back(*std::move(gate));
   }
@@ -126,8 +125,9 @@ Result<Engine> Engine::open(const std::string& model_directory, const EngineOpti
     if (!opened) return std::move(opened).error();
     memory = *std::move(opened);
   }
-  return Engine(std::make_unique<Impl>(Impl{*std::move(checkpoint), *std::move(map), hasher,
-                                            std::move(memory), std::move(gates), options.threads}));
+  return Engine(
+      std::make_unique<Impl>(Impl{*std::move(checkpoint), *std::move(map), hasher,
+                                  std::move(memory), std::move(gates), options.store.threads}));
 }
 
 const Checkpoint& Engine::checkpoint() const { return impl_->checkpoint; }

@@ -70,6 +70,7 @@ struct LookupWorkspace::Impl {
   std::vector<Repeat> repeats;
   std::vector<std::byte> packed;  // [kBlockRows, row_bytes]
   FirstSeen first_seen;
+  FetchScratch fetch;
   std::uint64_t row_count = 0;
 };
 
@@ -209,7 +210,7 @@ Status Memory::lookup_rows(int table_index, std::span<const RowId> rows, const R
 
 Status Memory::run(const Request& request, LookupWorkspace::Impl& scratch) const {
   scratch.views.resize(scratch.rows.size());
-  ENGRAM_TRY(request.store->fetch(scratch.rows, scratch.views));
+  ENGRAM_TRY(request.store->fetch(scratch.rows, scratch.views, scratch.fetch));
   ENGRAM_TRY(decode(request, scratch));
   for (const auto& repeat : scratch.repeats) {
     const std::byte* from = request.unit_output(repeat.first_unit);

@@ -35,7 +35,8 @@ class MmapStore final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
+               FetchScratch& /*scratch*/) const override {
     ENGRAM_TRY(check_fetch(source_, rows, views));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uint64_t position = *source_.position(rows[i]);
@@ -63,7 +64,8 @@ class MappedPages final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
+               FetchScratch& /*scratch*/) const override {
     ENGRAM_TRY(check_fetch(source_, rows, views));
     const std::size_t row_bytes = source_.layout.row_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {

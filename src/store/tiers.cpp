@@ -24,6 +24,19 @@ Status check_memory(std::span<const TableSource> sources) {
       needed, sources.size(), kSpareBytes, available);
 }
 
+Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
+                                            const StoreOptions& options) {
+  switch (options.tier) {
+    case Tier::mmap:
+      return open_mmap_store(source);
+    case Tier::ram:
+      return open_ram_store(source, options);
+    case Tier::direct:
+      return open_direct_store(source, options);
+  }
+  return make_error(Code::invalid_argument, "tier {} is not known", static_cast<int>(options.tier));
+}
+
 }  // namespace
 
 Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(std::span<const TableSource> sources,
@@ -31,8 +44,7 @@ Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(std::span<const T
   if (options.tier == Tier::ram) ENGRAM_TRY(check_memory(sources));
   std::vector<std::unique_ptr<RowStore>> stores;
   for (const TableSource& source : sources) {
-    auto store =
-        options.tier == Tier::ram ? open_ram_store(source, options) : open_mmap_store(source);
+    auto store = open_tier(source, options);
     if (!store) return std::move(store).error();
     stores.push_back(*std::move(store));
   }

@@ -10,6 +10,8 @@ namespace engram {
 Result<std::unique_ptr<RowStore>> open_mmap_store(const TableSource& source);
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
                                                  const StoreOptions& options);
+Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
+                                                    const StoreOptions& options);
 
 // Every row inside the table and held by the store, and as many views as rows.
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,

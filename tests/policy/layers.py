@@ -40,6 +40,7 @@ PUBLIC_HEADERS_MAX = 12
 # Only these may make system calls, name Highway, or know ICU.
 RESTRICTED = {
     r"<(unistd|fcntl|sys/[a-z]+)\.h>": {"os", "cli/terminal.cpp"},
+    r"<liburing\.h>": {"os"},
     r"<hwy/": {"simd"},
     r"<unicode/": {"token"},
     r"<simdjson\.h>": {"base", "token"},

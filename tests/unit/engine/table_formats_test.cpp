@@ -79,8 +79,8 @@ class TableFormats : public ::testing::Test {
 
   // Every row of both tables, from both tiers and in both number formats.
   void expect_values(RowFormat format, EngineOptions options = {}) {
-    for (const Tier tier : {Tier::mmap, Tier::ram}) {
-      options.tier = tier;
+    for (const Tier tier : {Tier::mmap, Tier::ram, Tier::direct}) {
+      options.store.tier = tier;
       const auto engine = open(options);
       ASSERT_TRUE(is_ok(engine));
       for (std::size_t table = 0; table < 2; ++table) {

@@ -25,10 +25,11 @@ class CountingStore final : public RowStore {
   explicit CountingStore(std::unique_ptr<RowStore> inner) : inner_(std::move(inner)) {}
   const TableSource& source() const override { return inner_->source(); }
   StoreReport report() const override { return inner_->report(); }
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views) const override {
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
+               FetchScratch& scratch) const override {
     if (fail_) return Error{Code::io, 5, "disk on fire"};
     fetched_.insert(fetched_.end(), rows.begin(), rows.end());
-    return inner_->fetch(rows, views);
+    return inner_->fetch(rows, views, scratch);
   }
 
   mutable std::vector<RowId> fetched_;
@@ -86,7 +87,7 @@ class MemoryTest : public ::testing::Test {
 TEST_F(MemoryTest, DecodesEveryRowFromEveryTier) {
   std::vector<RowId> rows(660);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<RowId>(rows.size() - 1 - i);
-  for (const Tier tier : {Tier::mmap, Tier::ram}) {
+  for (const Tier tier : {Tier::mmap, Tier::ram, Tier::direct}) {
     make(tier);
     std::vector<std::uint16_t> out;
     ASSERT_TRUE(is_ok(lookup_rows(rows, out)));

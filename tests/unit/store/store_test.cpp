@@ -18,7 +18,8 @@ using test::is_ok;
 
 std::string row_bytes(const RowStore& store, RowId row) {
   RowView view;
-  const Status status = store.fetch({&row, 1}, {&view, 1});
+  FetchScratch scratch;
+  const Status status = store.fetch({&row, 1}, {&view, 1}, scratch);
   EXPECT_TRUE(is_ok(status));
   const RowLayout& layout = store.source().layout;
   std::string bytes(reinterpret_cast<const char*>(view.codes), layout.code_bytes());
@@ -43,7 +44,7 @@ class StoreTest : public ::testing::Test {
 };
 
 TEST_F(StoreTest, GivesTheFilesBytesFromEveryTier) {
-  for (const Tier tier : {Tier::mmap, Tier::ram}) {
+  for (const Tier tier : {Tier::mmap, Tier::ram, Tier::direct}) {
     for (const int threads : {1, 3}) {
       const auto store = open_row_store(source_, {tier, threads, {}});
       ASSERT_TRUE(is_ok(store));
@@ -59,22 +60,23 @@ TEST_F(StoreTest, GivesTheFilesBytesFromEveryTier) {
 }
 
 TEST_F(StoreTest, RefusesRowsThatAreNotThere) {
-  for (const Tier tier : {Tier::mmap, Tier::ram}) {
+  for (const Tier tier : {Tier::mmap, Tier::ram, Tier::direct}) {
     const auto store = open_row_store(source_, {tier, 1, {}});
     ASSERT_TRUE(is_ok(store));
     std::vector<RowView> views(2);
+    FetchScratch scratch;
     for (const RowId bad : {RowId{-1}, RowId{660}, RowId{1} << 40}) {
-      EXPECT_TRUE(fails((*store)->fetch(std::vector<RowId>{0, bad}, views), Code::out_of_range,
-                        "layer 1: row 1 of 2: expected 0..659"));
+      EXPECT_TRUE(fails((*store)->fetch(std::vector<RowId>{0, bad}, views, scratch),
+                        Code::out_of_range, "layer 1: row 1 of 2: expected 0..659"));
     }
-    EXPECT_TRUE(
-        fails((*store)->fetch(std::vector<RowId>{0}, views), Code::invalid_argument, "room"));
+    EXPECT_TRUE(fails((*store)->fetch(std::vector<RowId>{0}, views, scratch),
+                      Code::invalid_argument, "room"));
   }
 }
 
 TEST_F(StoreTest, NoticesAFileThatChangedAfterItsHeaderWasRead) {
   std::filesystem::resize_file(source_.weight.path, source_.weight.file_bytes - 1);
-  for (const Tier tier : {Tier::mmap, Tier::ram}) {
+  for (const Tier tier : {Tier::mmap, Tier::ram, Tier::direct}) {
     EXPECT_TRUE(fails(open_row_store(source_, {tier, 1, {}}), Code::corrupt, "changed since"));
   }
 }

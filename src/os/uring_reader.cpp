@@ -1,0 +1,182 @@
+// Reads through io_uring: one ring, registered buffers and files, a bounded queue.
+#include "os/uring_reader.hpp"
+
+#include <liburing.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "base/buffer_pool.hpp"
+#include "base/error.hpp"
+#include "os/read_result.hpp"
+
+namespace engram::os {
+namespace {
+
+// Reads in flight. Measured devices gain nothing beyond 64; 128 leaves room for faster ones.
+constexpr unsigned kDepth = 128;
+// Files that are registered at once.
+constexpr unsigned kFileSlots = 16;
+// A read that takes longer is given up: a hung device must not hang its caller.
+constexpr int kTimeoutSeconds = 30;
+
+class UringReader final : public BlockReader {
+ public:
+  UringReader() = default;
+  UringReader(const UringReader&) = delete;
+  UringReader& operator=(const UringReader&) = delete;
+  ~UringReader() override {
+    if (ready_) io_uring_queue_exit(&ring_);
+  }
+
+  Status open() {
+    int failed = -ring_fault();
+    if (failed == 0) failed = io_uring_queue_init(kDepth, &ring_, IORING_SETUP_COOP_TASKRUN);
+    if (failed == -EINVAL) failed = io_uring_queue_init(kDepth, &ring_, 0);  // before Linux 5.19
+    if (failed != 0) {
+      Error error = system_error(-failed, "io_uring is not allowed", "ring");
+      error.code = Code::unavailable;
+      return error;
+    }
+    ready_ = true;
+    buffer_ = pool_.take(std::size_t{kDepth} * kBlockReadBytesMax);
+    const iovec whole{buffer_.bytes().data(), buffer_.bytes().size()};
+    // Both registrations only save time; a limit on locked memory may forbid the first.
+    fixed_buffer_ = io_uring_register_buffers(&ring_, &whole, 1) == 0;
+    fixed_files_ = io_uring_register_files_sparse(&ring_, kFileSlots) == 0;
+    for (unsigned slot = 0; slot < kDepth; ++slot) free_.push_back(slot);
+    return {};
+  }
+
+  ReadMethod method() const override { return ReadMethod::uring; }
+
+  Status read(std::span<const BlockRead> reads, BlockSink& sink) override {
+    if (poisoned_) return make_error(Code::io, "io_uring: an earlier read never ended");
+    Status status;
+    std::size_t next = 0;
+    std::size_t in_flight = 0;
+    while (in_flight > 0 || (next < reads.size() && status)) {
+      for (; status && next < reads.size() && !free_.empty(); ++next, ++in_flight) {
+        const unsigned slot = free_.back();
+        free_.pop_back();
+        slots_[slot] = {ReadResult(reads[next]), next};
+        queue(slot);
+      }
+      Status waited = submit_and_wait();
+      if (!waited) {
+        poisoned_ = true;
+        return waited;
+      }
+      in_flight -= reap(sink, status);
+    }
+    return status;
+  }
+
+ private:
+  struct Slot {
+    ReadResult result;
+    std::size_t index = 0;
+  };
+
+  std::byte* memory(unsigned slot) const {
+    return buffer_.bytes().data() + std::size_t{slot} * kBlockReadBytesMax;
+  }
+
+  // The index of a file among the registered ones, which take turns; -1 where none can be. Known by
+  // serial: a descriptor that was closed and used again would name another file.
+  int registered(const DirectFile& file) {
+    const auto found = std::find(files_.begin(), files_.end(), file.serial());
+    if (found != files_.end()) return static_cast<int>(found - files_.begin());
+    const int descriptor = file.descriptor();
+    if (!fixed_files_ || io_uring_register_files_update(&ring_, next_file_, &descriptor, 1) != 1) {
+      return -1;
+    }
+    const unsigned index = next_file_;
+    files_[index] = file.serial();
+    next_file_ = (next_file_ + 1) % kFileSlots;
+    return static_cast<int>(index);
+  }
+
+  void queue(unsigned slot) {
+    const ReadResult& result = slots_[slot].result;
+    const BlockRead& read = result.read();
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);  // as many entries as slots: never null
+    const int fixed = registered(*read.file);
+    const int file = fixed >= 0 ? fixed : read.file->descriptor();
+    std::byte* out = memory(slot) + result.begin();
+    const std::uint64_t offset = read.offset + result.begin();
+    if (fixed_buffer_) {
+      io_uring_prep_read_fixed(entry, file, out, result.left(), offset, 0);
+    } else {
+      io_uring_prep_read(entry, file, out, result.left(), offset);
+    }
+    if (fixed >= 0) entry->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data64(entry, slot);
+  }
+
+  // Hands over what is queued and waits for one completion at least.
+  Status submit_and_wait() {
+    for (;;) {
+      io_uring_cqe* done = nullptr;
+      __kernel_timespec timeout{kTimeoutSeconds, 0};
+      const int result = io_uring_submit_and_wait_timeout(&ring_, &done, 1, &timeout, nullptr);
+      if (result >= 0) return {};
+      if (result == -EINTR || result == -EAGAIN || result == -EBUSY) {
+        if (io_uring_cq_ready(&ring_) != 0) return {};
+        continue;
+      }
+      if (result == -ETIME) {
+        return make_error(Code::io, "io_uring: no read ended within {} s", kTimeoutSeconds);
+      }
+      return system_error(-result, "io_uring: cannot submit", "ring");
+    }
+  }
+
+  // Takes every completion there is; returns how many reads have ended.
+  std::size_t reap(BlockSink& sink, Status& status) {
+    std::size_t ended = 0;
+    io_uring_cqe* done = nullptr;
+    while (io_uring_peek_cqe(&ring_, &done) == 0) {
+      const auto slot = static_cast<unsigned>(io_uring_cqe_get_data64(done));
+      const int result = done->res;
+      io_uring_cqe_seen(&ring_, done);
+      ReadResult& read = slots_[slot].result;
+      Status added = read.add(result);
+      if (added && !read.done()) {
+        queue(slot);
+        continue;
+      }
+      if (added && status) {
+        added = sink.take(slots_[slot].index, {memory(slot), read.bytes()});
+      }
+      if (!added && status) status = std::move(added);
+      free_.push_back(slot);
+      ++ended;
+    }
+    return ended;
+  }
+
+  io_uring ring_{};
+  bool ready_ = false;
+  bool poisoned_ = false;
+  bool fixed_buffer_ = false;
+  bool fixed_files_ = false;
+  BufferPool pool_;
+  BufferPool::Buffer buffer_;  // [kDepth, kBlockReadBytesMax]
+  std::array<Slot, kDepth> slots_;
+  std::array<std::uint64_t, kFileSlots> files_{};  // serials; 0: none
+  unsigned next_file_ = 0;
+  std::vector<unsigned> free_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BlockReader>> make_uring_reader() {
+  auto reader = std::make_unique<UringReader>();
+  ENGRAM_TRY(reader->open());
+  return std::unique_ptr<BlockReader>(std::move(reader));
+}
+
+}  // namespace engram::os

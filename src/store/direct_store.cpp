@@ -1,0 +1,265 @@
+// Tier direct: rows read from the files a batch at a time, past the page cache.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "engram/table.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/table_reader.hpp"
+#include "os/memory.hpp"
+#include "store/fetch_scratch.hpp"
+#include "store/tiers.hpp"
+
+namespace engram {
+namespace {
+
+using Want = FetchScratch::Impl::Want;
+
+// A tensor's files as one: raw parts of a GGUF file follow each other.
+class PartFiles {
+ public:
+  static Result<PartFiles> open(const TensorExtent& tensor) {
+    PartFiles files;
+    std::uint64_t total = 0;
+    for (const std::string& path : tensor.files()) {
+      auto file = os::DirectFile::open(path);
+      if (!file) return std::move(file).error();
+      total += file->size_bytes();
+      files.files_.push_back(std::make_unique<os::DirectFile>(*std::move(file)));
+      files.ends_.push_back(total);
+    }
+    ENGRAM_TRY(check_extent(tensor, total));
+    files.offset_bytes_ = tensor.offset_bytes;
+    return files;
+  }
+
+  Status check_unchanged() const {
+    for (const auto& file : files_) ENGRAM_TRY(file->check_unchanged());
+    return {};
+  }
+
+  // Adds what is wanted of [at, at + bytes) of the tensor; twice where a raw part ends inside.
+  void want(std::uint64_t at, std::size_t bytes, std::uint64_t place,
+            std::vector<Want>& wants) const {
+    std::uint64_t offset = offset_bytes_ + at;
+    std::size_t i = 0;
+    while (offset >= ends_[i]) ++i;
+    while (bytes > 0) {
+      const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
+      const auto here = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, ends_[i] - offset));
+      wants.push_back({files_[i].get(), offset - begin, static_cast<std::uint32_t>(here), place});
+      offset += here;
+      bytes -= here;
+      place += here;
+      ++i;
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<os::DirectFile>> files_;  // at addresses that reads keep
+  std::vector<std::uint64_t> ends_;
+  std::uint64_t offset_bytes_ = 0;
+};
+
+// Copies what each read brought to its place, and checks pages.
+class Scatter final : public os::BlockSink {
+ public:
+  Scatter(FetchScratch::Impl& scratch, const TableSource& source)
+      : scratch_(scratch), source_(source) {}
+
+  Status take(std::size_t read, std::span<const std::byte> bytes) override {
+    const os::BlockRead& from = scratch_.reads[read];
+    if (source_.placement == RowPlacement::paged) ENGRAM_TRY(check(from, bytes));
+    const auto& window = scratch_.windows[read];
+    for (std::size_t i = window.first_want; i < window.end_want; ++i) {
+      const Want& want = scratch_.wants[i];
+      std::memcpy(scratch_.rows.data() + want.place, bytes.data() + (want.offset - from.offset),
+                  want.bytes);
+    }
+    return {};
+  }
+
+ private:
+  Status check(const os::BlockRead& from, std::span<const std::byte> bytes) const {
+    const std::uint64_t first = (from.offset - source_.weight.offset_bytes) / kPageBytes;
+    for (std::size_t i = 0; i < from.size / kPageBytes; ++i) {
+      ENGRAM_TRY(check_page(bytes.subspan(i * kPageBytes, kPageBytes), first + i,
+                            source_.page_identity, source_.weight.path));
+    }
+    return {};
+  }
+
+  FetchScratch::Impl& scratch_;
+  const TableSource& source_;
+};
+
+class DirectStore final : public RowStore {
+ public:
+  DirectStore(TableSource source, ReadMethod method, std::vector<PartFiles> files,
+              std::optional<os::HugeBuffer> scales)
+      : source_(std::move(source)),
+        method_(method),
+        files_(std::move(files)),
+        scales_(std::move(scales)) {}
+
+  const TableSource& source() const override { return source_; }
+  StoreReport report() const override { return {Tier::direct, source_.held_bytes(), 0}; }
+
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
+               FetchScratch& owner) const override {
+    ENGRAM_TRY(check_fetch(source_, rows, views));
+    FetchScratch::Impl& scratch = owner.impl();
+    ENGRAM_TRY(make_reader(scratch));
+    for (const PartFiles& files : files_) ENGRAM_TRY(files.check_unchanged());
+    const std::size_t read_bytes = source_.layout.row_bytes() - resident_bytes();
+    if (scratch.rows.size() < rows.size() * read_bytes)
+      scratch.rows.resize(rows.size() * read_bytes);
+    scratch.wants.clear();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      want_row(*source_.position(rows[i]), i * read_bytes, scratch.wants);
+    }
+    plan(scratch);
+    Scatter scatter(scratch, source_);
+    ENGRAM_TRY(scratch.reader->read(scratch.reads, scatter));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::byte* row = scratch.rows.data() + i * read_bytes;
+      views[i] = packed_view(source_.layout, row);
+      if (!scales_) continue;
+      const std::size_t scale_bytes = source_.layout.scale_bytes();
+      views[i].scales = scales_->bytes().data() + *source_.position(rows[i]) * scale_bytes;
+      if (views[i].biases != nullptr) views[i].biases -= scale_bytes;  // which are not in between
+    }
+    return {};
+  }
+
+ private:
+  std::size_t resident_bytes() const { return scales_ ? source_.layout.scale_bytes() : 0; }
+
+  Status make_reader(FetchScratch::Impl& scratch) const {
+    if (scratch.reader != nullptr && scratch.asked == method_) return {};
+    auto reader = os::make_block_reader(method_);
+    if (!reader) return std::move(reader).error();
+    scratch.reader = *std::move(reader);
+    scratch.asked = method_;
+    return {};
+  }
+
+  void want_row(std::uint64_t position, std::uint64_t place, std::vector<Want>& wants) const {
+    const RowLayout& layout = source_.layout;
+    switch (source_.placement) {
+      case RowPlacement::paged: {
+        const std::uint64_t page = position / rows_per_page(layout);
+        const std::uint64_t inside = position - page * rows_per_page(layout);
+        return files_[0].want(page * kPageBytes + inside * layout.row_bytes(), layout.row_bytes(),
+                              place, wants);
+      }
+      case RowPlacement::interleaved:
+        return files_[0].want(position * layout.row_bytes(), layout.row_bytes(), place, wants);
+      case RowPlacement::split: {
+        const std::array bytes = {layout.code_bytes(), layout.scale_bytes(), layout.bias_bytes()};
+        std::size_t file = 0;
+        for (std::size_t part = 0; part < bytes.size(); ++part) {
+          if (bytes[part] == 0 || (part == 1 && scales_)) continue;
+          files_[file++].want(position * bytes[part], bytes[part], place, wants);
+          place += bytes[part];
+        }
+      }
+    }
+  }
+
+  // Sorts what is wanted and covers it with aligned windows; neighbours that touch share one.
+  void plan(FetchScratch::Impl& scratch) const {
+    auto& wants = scratch.wants;
+    std::sort(wants.begin(), wants.end(), [](const Want& a, const Want& b) {
+      return std::pair(a.file->serial(), a.offset) < std::pair(b.file->serial(), b.offset);
+    });
+    scratch.reads.clear();
+    scratch.windows.clear();
+    const bool paged = source_.placement == RowPlacement::paged;
+    for (std::size_t i = 0; i < wants.size(); ++i) {
+      const Want& want = wants[i];
+      // A page is checked whole, so it is read whole.
+      const std::uint64_t alignment = paged ? kPageBytes : want.file->alignment();
+      const std::uint64_t begin = want.offset / alignment * alignment;
+      const std::uint64_t end = (want.offset + want.bytes + alignment - 1) / alignment * alignment;
+      if (!scratch.reads.empty()) {
+        os::BlockRead& last = scratch.reads.back();
+        const bool touches = last.file == want.file && begin <= last.offset + last.size;
+        if (touches && end - last.offset <= os::kBlockReadBytesMax) {
+          extend(last, end, want.offset + want.bytes, paged);
+          scratch.windows.back().end_want = i + 1;
+          continue;
+        }
+      }
+      scratch.reads.push_back({want.file, begin, 0, 0});
+      extend(scratch.reads.back(), end, want.offset + want.bytes, paged);
+      scratch.windows.push_back({i, i + 1});
+    }
+  }
+
+  static void extend(os::BlockRead& read, std::uint64_t end, std::uint64_t needed_end, bool paged) {
+    read.size = std::max(read.size, static_cast<std::uint32_t>(end - read.offset));
+    read.needed =
+        std::max(read.needed, static_cast<std::uint32_t>((paged ? end : needed_end) - read.offset));
+  }
+
+  TableSource source_;
+  ReadMethod method_;
+  std::vector<PartFiles> files_;          // in the order of the parts that are read
+  std::optional<os::HugeBuffer> scales_;  // [held rows, scale_bytes], where they are resident
+};
+
+Result<os::HugeBuffer> load_scales(const TensorExtent& tensor) {
+  constexpr std::size_t kReadBytes = std::size_t{8} << 20;
+  const auto file = os::open_files(tensor.files());
+  if (!file) return file.error();
+  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
+  auto buffer = os::HugeBuffer::allocate(tensor.size_bytes);
+  if (!buffer) return buffer;
+  for (std::uint64_t at = 0; at < tensor.size_bytes; at += kReadBytes) {
+    const std::size_t bytes = std::min<std::uint64_t>(kReadBytes, tensor.size_bytes - at);
+    ENGRAM_TRY((*file)->read_at(tensor.offset_bytes + at, buffer->bytes().subspan(at, bytes)));
+  }
+  return buffer;
+}
+
+}  // namespace
+
+FetchScratch::FetchScratch() : impl_(std::make_unique<Impl>()) {}
+FetchScratch::FetchScratch(FetchScratch&&) noexcept = default;
+FetchScratch& FetchScratch::operator=(FetchScratch&&) noexcept = default;
+FetchScratch::~FetchScratch() = default;
+
+Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
+                                                    const StoreOptions& options) {
+  // A method that is not there is an error now, not at the first lookup.
+  const auto probe = os::make_block_reader(options.read_method);
+  if (!probe) return probe.error();
+  if (source.layout.row_bytes() > os::kBlockReadBytesMax / 2) {
+    return make_error(Code::unsupported, "tier direct reads rows of up to {} bytes, not {}",
+                      os::kBlockReadBytesMax / 2, source.layout.row_bytes());
+  }
+  const bool split = source.placement == RowPlacement::split;
+  std::optional<os::HugeBuffer> scales;
+  if (split && source.scale && options.resident_scales) {
+    auto loaded = load_scales(*source.scale);
+    if (!loaded) return std::move(loaded).error();
+    scales = *std::move(loaded);
+  }
+  std::vector<PartFiles> files;
+  for (const TensorExtent* tensor :
+       {&source.weight, split && source.scale && !scales ? &*source.scale : nullptr,
+        split && source.bias ? &*source.bias : nullptr}) {
+    if (tensor == nullptr) continue;
+    auto opened = PartFiles::open(*tensor);
+    if (!opened) return std::move(opened).error();
+    files.push_back(*std::move(opened));
+  }
+  return std::unique_ptr<RowStore>(std::make_unique<DirectStore>(
+      source, options.read_method, std::move(files), std::move(scales)));
+}
+
+}  // namespace engram
