@@ -33,7 +33,8 @@ enum class Load : std::uint8_t {
 
 struct EngineOptions {
   Load load = Load::gates;
-  StoreOptions store;  // tier and how to load it; its threads are the gate's too
+  StoreOptions store;             // tier and how to load it; its threads are the gate's too
+  std::uint64_t cache_bytes = 0;  // for rows of n-grams met before: memory.hpp
   NanPolicy nan_policy = NanPolicy::propagate;
   CheckpointOptions checkpoint;  // spare rows, declared table format
   std::string tokenizer_path;    // empty: tokenizer.json of the model directory

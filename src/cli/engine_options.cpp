@@ -49,6 +49,10 @@ void ModelOptions::add_tier_options(CLI::App& command) {
       ->default_str("auto");
   command.add_flag("!--scales-on-disk", engine.store.resident_scales,
                    "Tier direct: leave scale tensors on disk, a second read for each row");
+  command
+      .add_option("--cache", engine.cache_bytes,
+                  "Memory for rows of n-grams met before, in bytes (K, M, G: powers of 1024)")
+      ->transform(CLI::AsSizeValue(false));
   command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
       ->transform(CLI::CheckedTransformer(kNanPolicies))
       ->default_str("propagate");

@@ -39,7 +39,8 @@ Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
                            const EngineOptions& options) {
   auto stores = open_row_stores(checkpoint.tables(), options.store);
   if (!stores) return std::move(stores).error();
-  return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy);
+  return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy,
+                        options.cache_bytes);
 }
 
 Result<std::vector<LoadedGate>> open_gates(const Checkpoint& checkpoint,

@@ -2,6 +2,7 @@
 #include "engram/memory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "codec/row_codec.hpp"
 #include "memory/first_seen.hpp"
+#include "memory/ngram_cache.hpp"
 
 namespace engram {
 namespace {
@@ -71,6 +73,13 @@ struct LookupWorkspace::Impl {
   std::vector<std::byte> packed;  // [kBlockRows, row_bytes]
   FirstSeen first_seen;
   FetchScratch fetch;
+  // With a cache: distinct keys in the order of `rows`, the rows it had, and those it had not.
+  std::vector<NgramCache::Id> ids;
+  std::vector<std::byte> cached;  // [ids, rows of a key]
+  std::vector<std::size_t> missing;
+  std::vector<RowId> missing_rows;
+  std::vector<RowView> missing_views;
+  std::vector<OrderStats> counted;  // [orders] of this call
   std::uint64_t row_count = 0;
 };
 
@@ -87,6 +96,12 @@ struct Memory::Request {
   }
 };
 
+// Statistics of all calls: [tables, orders, 3], as OrderStats has them.
+struct Memory::Counters {
+  explicit Counters(std::size_t count) : values(count) {}
+  std::vector<std::atomic<std::uint64_t>> values;
+};
+
 LookupWorkspace::LookupWorkspace() : impl_(std::make_unique<Impl>()) {}
 LookupWorkspace::LookupWorkspace(LookupWorkspace&&) noexcept = default;
 LookupWorkspace& LookupWorkspace::operator=(LookupWorkspace&&) noexcept = default;
@@ -95,10 +110,17 @@ std::uint64_t LookupWorkspace::row_count() const { return impl_->row_count; }
 std::uint64_t LookupWorkspace::unique_row_count() const { return impl_->rows.size(); }
 
 Memory::Memory(Hasher hasher, std::vector<std::unique_ptr<RowStore>> stores, NanPolicy nan_policy)
-    : hasher_(std::move(hasher)), stores_(std::move(stores)), nan_policy_(nan_policy) {}
+    : hasher_(std::move(hasher)), stores_(std::move(stores)), nan_policy_(nan_policy) {
+  counters_ = std::make_unique<Counters>(
+      3 * stores_.size() * static_cast<std::size_t>(hasher_.spec().config().orders()));
+}
+
+Memory::Memory(Memory&&) noexcept = default;
+Memory& Memory::operator=(Memory&&) noexcept = default;
+Memory::~Memory() = default;
 
 Result<Memory> Memory::create(Hasher hasher, std::vector<std::unique_ptr<RowStore>> stores,
-                              NanPolicy nan_policy) {
+                              NanPolicy nan_policy, std::uint64_t cache_bytes) {
   const auto layers = hasher.spec().layers();
   if (layers.size() != stores.size()) {
     return make_error(Code::invalid_argument, "memory: expected {} stores, found {}", layers.size(),
@@ -117,8 +139,33 @@ Result<Memory> Memory::create(Hasher hasher, std::vector<std::unique_ptr<RowStor
                       stores[0]->source().layout.head_dim, source.layer_id, source.row_count,
                       source.layout.head_dim);
   }
-  return Memory(std::move(hasher), std::move(stores), nan_policy);
+  Memory memory(std::move(hasher), std::move(stores), nan_policy);
+  if (cache_bytes == 0) return memory;
+  std::size_t rows_bytes = 0;
+  for (const auto& store : memory.stores_) {
+    rows_bytes = std::max(rows_bytes, store->source().layout.row_bytes());
+  }
+  rows_bytes *= static_cast<std::size_t>(memory.hasher_.spec().config().heads);
+  constexpr std::uint64_t kSmallest = 64;
+  memory.cache_ = std::make_unique<NgramCache>(rows_bytes, cache_bytes);
+  if (memory.cache_->capacity() >= kSmallest) return memory;
+  return make_error(Code::invalid_argument,
+                    "memory: a cache of {} bytes holds {} n-grams of {}; expected at least {}",
+                    cache_bytes, memory.cache_->capacity(), rows_bytes, kSmallest);
 }
+
+std::vector<OrderStats> Memory::stats(int table_index) const {
+  const auto orders = static_cast<std::size_t>(hasher_.spec().config().orders());
+  std::vector<OrderStats> result(orders);
+  for (std::size_t order = 0; order < orders; ++order) {
+    const auto* values =
+        &counters_->values[3 * (static_cast<std::size_t>(table_index) * orders + order)];
+    result[order] = {values[0].load(), values[1].load(), values[2].load()};
+  }
+  return result;
+}
+
+std::uint64_t Memory::cache_capacity() const { return cache_ ? cache_->capacity() : 0; }
 
 std::size_t Memory::output_bytes(int table_index, OutputFormat format) const {
   return engram::output_bytes(store(table_index).source().layout, format);
@@ -168,13 +215,20 @@ Status Memory::lookup(int table_index, std::span<const Key> keys, const RowOutpu
   scratch.rows.clear();
   scratch.outputs.clear();
   scratch.repeats.clear();
+  scratch.ids.clear();
+  scratch.counted.assign(orders, {});
   scratch.first_seen.reset(keys.size());
   for (std::size_t unit = 0; unit < keys.size(); ++unit) {
-    const std::size_t first = scratch.first_seen.find_or_add(keys[unit], unit % orders, unit);
+    const std::size_t order = unit % orders;
+    const std::size_t first = scratch.first_seen.find_or_add(keys[unit], order, unit);
+    ++scratch.counted[order].keys;
     if (first != unit) {
       scratch.repeats.push_back({unit, first});
       continue;
     }
+    ++scratch.counted[order].unique;
+    scratch.ids.push_back(
+        {keys[unit], static_cast<std::uint32_t>(table_index), static_cast<std::uint32_t>(order)});
     std::byte* out = request->unit_output(unit);
     for (std::size_t head = 0; head < heads; ++head, out += request->output.stride_bytes) {
       scratch.rows.push_back(scratch.all_rows[unit * heads + head]);
@@ -182,7 +236,20 @@ Status Memory::lookup(int table_index, std::span<const Key> keys, const RowOutpu
     }
   }
   scratch.row_count = keys.size() * heads;
-  return run(*request, scratch);
+  const Status status = run(*request, scratch);
+  if (status) count(table_index, scratch);
+  return status;
+}
+
+void Memory::count(int table_index, LookupWorkspace::Impl& scratch) const {
+  const std::size_t orders = scratch.counted.size();
+  for (std::size_t order = 0; order < orders; ++order) {
+    auto* values = &counters_->values[3 * (static_cast<std::size_t>(table_index) * orders + order)];
+    const OrderStats& counted = scratch.counted[order];
+    values[0].fetch_add(counted.keys, std::memory_order_relaxed);
+    values[1].fetch_add(counted.unique, std::memory_order_relaxed);
+    values[2].fetch_add(counted.hits, std::memory_order_relaxed);
+  }
 }
 
 Status Memory::lookup_rows(int table_index, std::span<const RowId> rows, const RowOutput& output,
@@ -205,12 +272,17 @@ Status Memory::lookup_rows(int table_index, std::span<const RowId> rows, const R
     scratch.outputs.push_back(request->unit_output(unit));
   }
   scratch.row_count = rows.size();
+  scratch.ids.clear();  // rows by id have no key to be cached under
   return run(*request, scratch);
 }
 
 Status Memory::run(const Request& request, LookupWorkspace::Impl& scratch) const {
   scratch.views.resize(scratch.rows.size());
-  ENGRAM_TRY(request.store->fetch(scratch.rows, scratch.views, scratch.fetch));
+  if (cache_ != nullptr && !scratch.ids.empty()) {
+    ENGRAM_TRY(fetch_missing(request, scratch));
+  } else {
+    ENGRAM_TRY(request.store->fetch(scratch.rows, scratch.views, scratch.fetch));
+  }
   ENGRAM_TRY(decode(request, scratch));
   for (const auto& repeat : scratch.repeats) {
     const std::byte* from = request.unit_output(repeat.first_unit);
@@ -219,6 +291,44 @@ Status Memory::run(const Request& request, LookupWorkspace::Impl& scratch) const
       const std::size_t at = row * request.output.stride_bytes;
       std::memcpy(to + at, from + at, request.row_bytes_out);
     }
+  }
+  return {};
+}
+
+// Views of keys that the cache has point into scratch.cached; the others' rows are fetched, and
+// offered to it.
+Status Memory::fetch_missing(const Request& request, LookupWorkspace::Impl& scratch) const {
+  const RowLayout& layout = request.layout;
+  const std::size_t heads = request.rows_per_unit;
+  const std::size_t key_bytes = heads * layout.row_bytes();
+  scratch.cached.resize(scratch.ids.size() * key_bytes);
+  scratch.missing.clear();
+  scratch.missing_rows.clear();
+  for (std::size_t i = 0; i < scratch.ids.size(); ++i) {
+    const auto rows = std::span(scratch.cached).subspan(i * key_bytes, key_bytes);
+    if (cache_->find(scratch.ids[i], rows)) {
+      ++scratch.counted[scratch.ids[i].order].hits;
+      for (std::size_t head = 0; head < heads; ++head) {
+        scratch.views[i * heads + head] =
+            packed_view(layout, rows.data() + head * layout.row_bytes());
+      }
+      continue;
+    }
+    scratch.missing.push_back(i);
+    for (std::size_t head = 0; head < heads; ++head) {
+      scratch.missing_rows.push_back(scratch.rows[i * heads + head]);
+    }
+  }
+  scratch.missing_views.resize(scratch.missing_rows.size());
+  ENGRAM_TRY(request.store->fetch(scratch.missing_rows, scratch.missing_views, scratch.fetch));
+  for (std::size_t m = 0; m < scratch.missing.size(); ++m) {
+    const std::size_t i = scratch.missing[m];
+    const auto views = std::span(scratch.missing_views).subspan(m * heads, heads);
+    std::copy(views.begin(), views.end(),
+              scratch.views.begin() + static_cast<std::ptrdiff_t>(i * heads));
+    const auto rows = std::span(scratch.cached).subspan(i * key_bytes, key_bytes);
+    copy_rows(layout, views, 0, heads, rows.data());
+    cache_->offer(scratch.ids[i], rows);
   }
   return {};
 }

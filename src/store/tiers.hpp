@@ -17,12 +17,4 @@ Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
 Status check_fetch(const TableSource& source, std::span<const RowId> rows,
                    std::span<const RowView> views);
 
-// The view of a row whose codes, scales and biases follow each other.
-inline RowView packed_view(const RowLayout& layout, const std::byte* row) {
-  const std::size_t scales_at = layout.code_bytes();
-  const std::size_t biases_at = scales_at + layout.scale_bytes();
-  return {row, layout.scale_bytes() != 0 ? row + scales_at : nullptr,
-          layout.bias_bytes() != 0 ? row + biases_at : nullptr};
-}
-
 }  // namespace engram

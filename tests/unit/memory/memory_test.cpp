@@ -41,7 +41,8 @@ class CountingStore final : public RowStore {
 
 class MemoryTest : public ::testing::Test {
  protected:
-  void make(Tier tier = Tier::mmap, NanPolicy policy = NanPolicy::propagate) {
+  void make(Tier tier = Tier::mmap, NanPolicy policy = NanPolicy::propagate,
+            std::uint64_t cache_bytes = 0) {
     model_.write(folder_);
     const auto checkpoint = Checkpoint::open(folder_.path());
     ASSERT_TRUE(is_ok(checkpoint));
@@ -54,7 +55,8 @@ class MemoryTest : public ::testing::Test {
       counters_.push_back(counter.get());
       stores.push_back(std::move(counter));
     }
-    auto memory = Memory::create(test::make_hasher(test::toy_config()), std::move(stores), policy);
+    auto memory = Memory::create(test::make_hasher(test::toy_config()), std::move(stores), policy,
+                                 cache_bytes);
     ASSERT_TRUE(is_ok(memory));
     memory_ = std::make_unique<Memory>(*std::move(memory));
   }
@@ -271,6 +273,63 @@ TEST_F(MemoryTest, RefusesStoresOfAnotherModel) {
   make();
   EXPECT_TRUE(fails(Memory::create(test::make_hasher(test::toy_config()), {}, NanPolicy::propagate),
                     Code::invalid_argument, "expected 2 stores, found 0"));
+}
+
+// Batches of n-grams through a cache far too small for them, against no cache at all.
+TEST_F(MemoryTest, GivesTheSameRowsThroughACache) {
+  std::vector<std::vector<Key>> batches;
+  test::Random random(5);
+  for (int batch = 0; batch < 60; ++batch) {
+    std::vector<CompressedId> ids(1 + random.below(60));
+    for (CompressedId& id : ids) id = static_cast<CompressedId>(random.below(1 + random.below(16)));
+    batches.push_back(test::keys_of(test::make_hasher(test::toy_config()), ids));
+  }
+  std::vector<std::string> expected;
+  for (const std::uint64_t cache_bytes : {0, 9'000, 1 << 20}) {
+    for (const Tier tier : {Tier::mmap, Tier::direct}) {
+      make(tier, NanPolicy::propagate, cache_bytes);
+      std::uint64_t asked = 0;
+      for (std::size_t i = 0; i < batches.size(); ++i) {
+        for (int table = 0; table < 2; ++table) {
+          const std::size_t half = batches[i].size() / 2;  // keys of one table
+          const auto keys =
+              std::span(batches[i]).subspan(static_cast<std::size_t>(table) * half, half);
+          std::string raw(half * 2 * 33, '\0');
+          ASSERT_TRUE(is_ok(memory_->lookup(
+              table, keys, {OutputFormat::raw, std::as_writable_bytes(std::span(raw)), 0},
+              workspace_)));
+          const std::size_t at = 2 * i + static_cast<std::size_t>(table);
+          if (expected.size() <= at) expected.push_back(raw);
+          ASSERT_EQ(raw, expected[at]) << cache_bytes << " bytes, batch " << i;
+          if (table == 0) asked += half;
+        }
+      }
+      std::uint64_t keys = 0;
+      std::uint64_t unique = 0;
+      std::uint64_t hits = 0;
+      for (const OrderStats& order : memory_->stats(0)) {
+        keys += order.keys;
+        unique += order.unique;
+        hits += order.hits;
+      }
+      EXPECT_EQ(keys, asked);
+      EXPECT_LT(unique, keys);
+      EXPECT_EQ(counters_[0]->fetched_.size(), 2 * (unique - hits));
+      EXPECT_EQ(hits > 0, cache_bytes != 0);
+    }
+  }
+}
+
+TEST_F(MemoryTest, RefusesACacheTooSmallToHelp) {
+  std::vector<std::unique_ptr<RowStore>> stores;
+  model_.write(folder_);
+  const auto checkpoint = Checkpoint::open(folder_.path());
+  for (const TableSource& source : checkpoint->tables()) {
+    stores.push_back(*open_row_store(source, {}));
+  }
+  EXPECT_TRUE(fails(Memory::create(test::make_hasher(test::toy_config()), std::move(stores),
+                                   NanPolicy::propagate, 3000),
+                    Code::invalid_argument, "expected at least 64"));
 }
 
 }  // namespace

@@ -1,0 +1,96 @@
+// Rows of n-grams met before, in front of a slow tier: one probe finds all of a key's rows.
+#include "memory/ngram_cache.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace engram {
+namespace {
+
+// The finaliser of splitmix64: every bit of the result depends on every bit of the id.
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ z >> 30) * 0xBF58'476D'1CE4'E5B9u;
+  z = (z ^ z >> 27) * 0x94D0'49BB'1331'11EBu;
+  return z ^ z >> 31;
+}
+
+std::uint32_t kind_of(const NgramCache::Id& id) { return id.table << 8 | (id.order + 1); }
+
+std::uint64_t hash_of(const NgramCache::Id& id) {
+  return mix(id.key + 0x9E37'79B9'7F4A'7C15u * kind_of(id));
+}
+
+// [0, count) from the upper half of a hash.
+std::uint64_t reduce(std::uint64_t hash, std::uint64_t count) { return (hash >> 32) * count >> 32; }
+
+}  // namespace
+
+NgramCache::NgramCache(std::size_t rows_bytes, std::uint64_t budget_bytes)
+    : rows_bytes_(rows_bytes), locks_(kLocks) {
+  // Two fingerprints are kept for every n-gram that fits.
+  const std::uint64_t set_bytes =
+      sizeof(Set) + kWays * (rows_bytes + 2 * sizeof(std::atomic<std::uint32_t>));
+  constexpr std::uint64_t kSetsMax = std::uint64_t{1} << 32;  // what reduce() can reach
+  sets_ = std::min(budget_bytes / set_bytes, kSetsMax);
+  index_.resize(sets_);
+  rows_ = std::make_unique_for_overwrite<std::byte[]>(sets_ * kWays * rows_bytes);
+  seen_once_ = std::vector<std::atomic<std::uint32_t>>(sets_ * kWays * 2);
+}
+
+std::uint64_t NgramCache::size_bytes() const {
+  return index_.size() * sizeof(Set) + sets_ * kWays * rows_bytes_ +
+         seen_once_.size() * sizeof(std::atomic<std::uint32_t>);
+}
+
+bool NgramCache::find(const Id& id, std::span<std::byte> out) {
+  if (sets_ == 0) return false;
+  const std::uint64_t at = reduce(hash_of(id), sets_);
+  const std::uint32_t kind = kind_of(id);
+  const std::lock_guard lock(locks_[at % kLocks]);
+  Set& set = index_[at];
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set.keys[way] != id.key || set.kinds[way] != kind) continue;
+    set.recency[way] = kMostRecent;
+    std::memcpy(out.data(), rows_at(at, way), out.size());
+    return true;
+  }
+  return false;
+}
+
+// Long n-grams must have been met before; the list of those is lossy, and needs no lock for that.
+bool NgramCache::admits(const Id& id, std::uint64_t hash) {
+  if (id.order == 0) return true;
+  const auto print = static_cast<std::uint32_t>(hash) | 1;
+  std::atomic<std::uint32_t>& place = seen_once_[reduce(mix(hash), seen_once_.size())];
+  return place.exchange(print, std::memory_order_relaxed) == print;
+}
+
+std::size_t NgramCache::victim(Set& set) {
+  for (;;) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      if (set.kinds[way] == 0 || set.recency[way] == 0) return way;
+    }
+    for (std::uint8_t& recency : set.recency) --recency;
+  }
+}
+
+void NgramCache::offer(const Id& id, std::span<const std::byte> rows) {
+  if (sets_ == 0) return;
+  const std::uint64_t hash = hash_of(id);
+  if (!admits(id, hash)) return;
+  const std::uint64_t at = reduce(hash, sets_);
+  const std::uint32_t kind = kind_of(id);
+  const std::lock_guard lock(locks_[at % kLocks]);
+  Set& set = index_[at];
+  for (std::size_t way = 0; way < kWays; ++way) {
+    if (set.keys[way] == id.key && set.kinds[way] == kind) return;  // another thread was first
+  }
+  const std::size_t way = victim(set);
+  std::memcpy(rows_at(at, way), rows.data(), rows.size());
+  set.keys[way] = id.key;
+  set.kinds[way] = kind;
+  // One use short of the most recent: what is never met again leaves first.
+  set.recency[way] = 1;
+}
+
+}  // namespace engram
