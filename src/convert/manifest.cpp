@@ -137,6 +137,9 @@ bool is_list(std::string_view name) {
 }  // namespace
 
 Status write_manifest(const std::string& directory, int threads, const Progress& progress) {
+  const std::string path = directory + "/" + std::string(kManifestName);
+  const std::string partial = path + ".partial";
+  os::remove_file(partial);  // of a run that was killed
   const auto names = os::list_tree(directory);
   if (!names) return names.error();
   Manifest manifest;
@@ -152,9 +155,8 @@ Status write_manifest(const std::string& directory, int threads, const Progress&
     if (!text) return std::move(text).error();
     manifest.config = *std::move(text);
   }
-  const std::string path = directory + "/" + std::string(kManifestName);
-  ENGRAM_TRY(os::write_text_file(path + ".partial", manifest_json(manifest)));
-  return os::rename_file(path + ".partial", path);
+  ENGRAM_TRY(os::write_text_file(partial, manifest_json(manifest)));
+  return os::rename_file(partial, path);
 }
 
 Result<VerifyReport> verify(const std::string& directory, int threads, const Progress& progress) {

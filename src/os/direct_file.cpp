@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
@@ -33,6 +34,7 @@ std::uint32_t find_alignment(int descriptor, std::uint64_t size_bytes) {
 
 DirectFile::DirectFile(DirectFile&& other) noexcept
     : path_(std::move(other.path_)),
+      absolute_path_(std::move(other.absolute_path_)),
       buffered_(std::exchange(other.buffered_, -1)),
       direct_(std::exchange(other.direct_, -1)),
       serial_(other.serial_),
@@ -51,6 +53,8 @@ Result<DirectFile> DirectFile::open(const std::string& path) {
   static std::atomic<std::uint64_t> next_serial{1};
   DirectFile file(path);
   file.serial_ = next_serial.fetch_add(1);
+  std::error_code ignored;
+  file.absolute_path_ = std::filesystem::absolute(path, ignored).string();
   file.buffered_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file.buffered_ < 0) return system_error(errno, "cannot open", path);
   struct stat info {};
@@ -69,16 +73,18 @@ Result<DirectFile> DirectFile::open(const std::string& path) {
 
 Status DirectFile::check_unchanged() const {
   struct stat info {};
-  if (::stat(path_.c_str(), &info) != 0) return system_error(errno, "gone while open", path_);
-  if (info.st_dev != device_ || info.st_ino != inode_) {
-    return make_error(Code::corrupt, "{}: replaced by another file while open", path_);
-  }
+  if (::fstat(buffered_, &info) != 0) return system_error(errno, "cannot stat", path_);
   if (static_cast<std::uint64_t>(info.st_size) != size_bytes_) {
     return make_error(Code::corrupt, "{}: changed while open: expected {} bytes, found {}", path_,
                       size_bytes_, info.st_size);
   }
-  if (nanoseconds(info.st_mtim) == modified_ns_) return {};
-  return make_error(Code::corrupt, "{}: written to while open", path_);
+  if (nanoseconds(info.st_mtim) != modified_ns_) {
+    return make_error(Code::corrupt, "{}: written to while open", path_);
+  }
+  // A name that is gone takes nothing away from an open file; another file under it does.
+  if (::stat(absolute_path_.c_str(), &info) != 0) return {};
+  if (info.st_dev == device_ && info.st_ino == inode_) return {};
+  return make_error(Code::corrupt, "{}: replaced by another file while open", path_);
 }
 
 }  // namespace engram::os

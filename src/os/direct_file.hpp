@@ -30,12 +30,13 @@ class DirectFile {
   std::uint32_t alignment() const { return alignment_; }
 
   // Code::corrupt where the file shrank or was written to since it was opened, or another file has
-  // taken its name. One system call.
+  // taken its name. Two system calls.
   Status check_unchanged() const;
 
  private:
   explicit DirectFile(std::string path) : path_(std::move(path)) {}
   std::string path_;
+  std::string absolute_path_;  // for a process that changes its directory
   int buffered_ = -1;
   int direct_ = -1;
   std::uint64_t serial_ = 0;

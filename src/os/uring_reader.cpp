@@ -31,6 +31,8 @@ class UringReader final : public BlockReader {
   UringReader& operator=(const UringReader&) = delete;
   ~UringReader() override {
     if (ready_) io_uring_queue_exit(&ring_);
+    // A device that never answered may still write here: the memory is given up, not given back.
+    if (poisoned_) new BufferPool::Buffer(std::move(buffer_));
   }
 
   Status open() {

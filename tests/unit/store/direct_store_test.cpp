@@ -203,16 +203,20 @@ TEST_F(DirectStore, NoticesFilesThatChangeWhileOpen) {
     const auto store = open(interleaved_, method);
     const std::string bytes = test::read_file(interleaved_.weight.path);
     ASSERT_TRUE(is_ok(fetch(*store, {659}, scratch)));
-    std::filesystem::resize_file(interleaved_.weight.path, 5000);
-    EXPECT_TRUE(fails(fetch(*store, {659}, scratch), Code::corrupt, "changed while open"));
     test::write_file(folder_ / "other", bytes);
     std::filesystem::rename(folder_ / "other", interleaved_.weight.path);
     EXPECT_TRUE(fails(fetch(*store, {659}, scratch), Code::corrupt, "replaced by another file"));
+    std::filesystem::remove(interleaved_.weight.path);  // which takes nothing from an open file
+    EXPECT_TRUE(is_ok(fetch(*store, {659}, scratch)));
+    test::write_file(interleaved_.weight.path, bytes);
     const auto again = open(interleaved_, method);
     std::filesystem::last_write_time(
         interleaved_.weight.path,
         std::filesystem::last_write_time(interleaved_.weight.path) + std::chrono::seconds(5));
     EXPECT_TRUE(fails(fetch(*again, {659}, scratch), Code::corrupt, "written to while open"));
+    std::filesystem::resize_file(interleaved_.weight.path, 5000);
+    EXPECT_TRUE(fails(fetch(*again, {659}, scratch), Code::corrupt, "changed while open"));
+    test::write_file(interleaved_.weight.path, bytes);
   }
 }
 
