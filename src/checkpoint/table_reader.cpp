@@ -21,10 +21,15 @@ Status check_extent(const TensorExtent& tensor, std::uint64_t file_bytes) {
                     tensor.path, tensor.file_bytes, file_bytes);
 }
 
-Status TableReader::add_part(const TensorExtent& tensor, std::size_t row_bytes) {
+Result<std::unique_ptr<os::ReadableFile>> open_tensor(const TensorExtent& tensor) {
   auto file = os::open_files(tensor.files());
+  if (file) ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
+  return file;
+}
+
+Status TableReader::add_part(const TensorExtent& tensor, std::size_t row_bytes) {
+  auto file = open_tensor(tensor);
   if (!file) return std::move(file).error();
-  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
   parts_.push_back({*std::move(file), tensor.offset_bytes, row_bytes});
   return {};
 }

@@ -47,5 +47,7 @@ class TableReader {
 
 // The file is as long as when its header was read, and holds the tensor.
 Status check_extent(const TensorExtent& tensor, std::uint64_t file_bytes);
+// Opens a tensor's file, after that check.
+Result<std::unique_ptr<os::ReadableFile>> open_tensor(const TensorExtent& tensor);
 
 }  // namespace engram

@@ -2,7 +2,13 @@
 #include "convert/file_writer.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "base/buffer_pool.hpp"
 #include "base/error.hpp"
@@ -12,8 +18,8 @@
 namespace engram {
 namespace {
 
-// Of one wave, inputs and outputs; two waves are alive at once.
-constexpr std::size_t kWaveBytes = std::size_t{128} << 20;
+// Of all pieces alive at once, with what they are made from.
+constexpr std::size_t kWindowBytes = std::size_t{160} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 
 // Takes the file's bytes in order; what does not come in order is read back from the file.
@@ -66,6 +72,54 @@ struct Piece {
   BufferPool::Buffer buffer;
 };
 
+// Brings pieces that are made in any order into their own: whoever brings the next one hashes it
+// and all that wait behind it. Pieces too far ahead wait, which bounds memory.
+class InOrder {
+ public:
+  InOrder(std::size_t window, std::function<void(const Piece&)> use)
+      : window_(window), use_(std::move(use)) {}
+
+  // Returns when piece `index` may be made; false where another has failed.
+  bool wait_for_room(std::size_t index) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return failed_ || index < next_ + window_; });
+    return !failed_;
+  }
+
+  void bring(std::size_t index, Piece piece) {
+    std::unique_lock lock(mutex_);
+    waiting_.emplace(index, std::move(piece));
+    if (busy_) return;
+    busy_ = true;
+    for (auto found = waiting_.find(next_); found != waiting_.end(); found = waiting_.find(next_)) {
+      const Piece ready = std::move(found->second);
+      waiting_.erase(found);
+      lock.unlock();
+      use_(ready);
+      lock.lock();
+      ++next_;
+      room_.notify_all();
+    }
+    busy_ = false;
+  }
+
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    room_.notify_all();
+  }
+
+ private:
+  std::size_t window_;
+  std::function<void(const Piece&)> use_;
+  std::mutex mutex_;
+  std::condition_variable room_;
+  std::map<std::size_t, Piece> waiting_;
+  std::size_t next_ = 0;
+  bool busy_ = false;
+  bool failed_ = false;
+};
+
 class StreamWriter {
  public:
   StreamWriter(const FileJob& job, const Stream& stream, os::WritableFile& file, FileHash& hash,
@@ -74,27 +128,32 @@ class StreamWriter {
     const std::size_t unit_cost = 2 * stream.unit_bytes() + stream.input_bytes;
     // Half of the workers wait for the device while the other half computes.
     workers_ = std::max(1, job.threads) == 1 ? 1 : 2 * job.threads + 1;
-    pieces_ = 2 * static_cast<std::size_t>(workers_);
-    const std::size_t piece_bytes = std::min(kPieceBytes, kWaveBytes / pieces_);
+    window_ = 2 * static_cast<std::size_t>(workers_);
+    const std::size_t piece_bytes = std::min(kPieceBytes, kWindowBytes / window_);
     piece_units_ = std::max<std::size_t>(1, piece_bytes / unit_cost);
   }
 
   // Units [first, end), which lie between two checkpoints.
   Status write(std::uint64_t first, std::uint64_t end) {
-    while (first < end || !previous_.empty()) {
-      std::vector<Piece> wave;
-      for (; wave.size() < pieces_ && first < end; first += wave.back().count) {
-        wave.push_back({first, std::min<std::uint64_t>(piece_units_, end - first), {}});
+    InOrder in_order(window_, [&](const Piece& piece) { offer(piece); });
+    const std::thread::id caller = std::this_thread::get_id();
+    std::atomic<std::uint64_t> units{0};
+    const auto report = [&] { job_.wrote(units.exchange(0) * stream_.unit_bytes()); };
+    const std::size_t count = (end - first + piece_units_ - 1) / piece_units_;
+    ENGRAM_TRY(parallel_for(count, workers_, [&](std::size_t i) -> Status {
+      if (!in_order.wait_for_room(i)) return {};
+      Piece piece{first + i * piece_units_, 0, {}};
+      piece.count = std::min<std::uint64_t>(piece_units_, end - piece.first);
+      if (Status status = make(piece); !status) {
+        in_order.fail();
+        return status;
       }
-      // The wave before is hashed while this one is made.
-      ENGRAM_TRY(parallel_for(wave.size() + 1, workers_, [&](std::size_t i) -> Status {
-        if (i != 0) return make(wave[i - 1]);
-        for (const Piece& piece : previous_) offer(piece);
-        return {};
-      }));
-      for (const Piece& piece : wave) job_.wrote(piece.count * stream_.unit_bytes());
-      previous_ = std::move(wave);
-    }
+      units += piece.count;
+      in_order.bring(i, std::move(piece));
+      if (std::this_thread::get_id() == caller) report();
+      return {};
+    }));
+    report();
     return {};
   }
 
@@ -141,11 +200,10 @@ class StreamWriter {
   const Stream& stream_;
   os::WritableFile& file_;
   FileHash& hash_;
-  int workers_;
-  std::size_t pieces_;  // of a wave
-  std::size_t piece_units_;
   BufferPool& buffers_;
-  std::vector<Piece> previous_;
+  int workers_;
+  std::size_t window_;  // pieces alive at once
+  std::size_t piece_units_;
 };
 
 Status write_stream(const FileJob& job, std::size_t index, os::WritableFile& file, FileHash& hash,

@@ -3,27 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "base/error.hpp"
-#include "checkpoint/gguf.hpp"
+#include "checkpoint/gate_matrix.hpp"
 #include "checkpoint/table_reader.hpp"
 #include "codec/row_codec.hpp"
 #include "codec/row_encode.hpp"
-#include "simd/fp8.hpp"
 
 namespace engram {
 namespace {
 
 // Gate tensors are small beside tables; a checkpoint for each would only slow the journal.
 constexpr std::uint64_t kOneCheckpoint = std::uint64_t{1} << 40;
-
-Result<std::shared_ptr<const os::ReadableFile>> open_tensor(const TensorExtent& tensor) {
-  auto file = os::open_files(tensor.files());
-  if (!file) return std::move(file).error();
-  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
-  return std::shared_ptr<const os::ReadableFile>(*std::move(file));
-}
 
 // values [count, head_dim] to rows of the layout; Code::unsupported where one does not come back.
 Status narrow_exactly(const GateMatrix& matrix, std::uint64_t first, std::span<const float> values,
@@ -51,58 +42,19 @@ Status narrow_exactly(const GateMatrix& matrix, std::uint64_t first, std::span<c
 }  // namespace
 
 Result<Stream> copy_stream(const TensorExtent& tensor, std::size_t target) {
-  const auto file = open_tensor(tensor);
-  if (!file) return file.error();
+  auto file = open_tensor(tensor);
+  if (!file) return std::move(file).error();
   Stream stream;
   stream.units = tensor.shape.empty() ? 1 : std::max<std::uint64_t>(1, tensor.shape.front());
   const std::size_t unit_bytes = tensor.size_bytes / stream.units;
   stream.parts = {{target, unit_bytes}};
   stream.units_per_checkpoint = kOneCheckpoint;
-  stream.produce = [file = *file, offset = tensor.offset_bytes, unit_bytes](
+  stream.produce = [file = std::shared_ptr<const os::ReadableFile>(*std::move(file)),
+                    offset = tensor.offset_bytes, unit_bytes](
                        std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
     return file->read_at(offset + first * unit_bytes, out.first(count * unit_bytes));
   };
   return stream;
-}
-
-Result<GateMatrix> GateMatrix::open(const TensorExtent& tensor,
-                                    const std::optional<TensorExtent>& scale) {
-  GateMatrix matrix;
-  matrix.tensor_ = tensor;
-  auto file = open_tensor(tensor);
-  if (!file) return std::move(file).error();
-  matrix.file_ = *std::move(file);
-  if (scale) {
-    const auto scales = open_tensor(*scale);
-    if (!scales) return scales.error();
-    matrix.tile_scales_.resize(scale->size_bytes);
-    ENGRAM_TRY((*scales)->read_at(scale->offset_bytes, matrix.tile_scales_));
-  }
-  return matrix;
-}
-
-Status GateMatrix::read(std::uint64_t first, std::uint64_t count, std::span<float> out) const {
-  std::vector<std::byte> bytes(count * row_bytes());
-  ENGRAM_TRY(file_->read_at(tensor_.offset_bytes + first * row_bytes(), bytes));
-  const std::size_t width = columns();
-  if (!tile_scales_.empty()) {
-    constexpr std::size_t kTile = simd::kFp8Group;
-    for (std::uint64_t row = 0; row < count; ++row) {
-      const std::byte* scales = tile_scales_.data() + (first + row) / kTile * (width / kTile);
-      for (std::size_t i = 0; i < width; ++i) {
-        out[row * width + i] = std::bit_cast<float>(
-            simd::fp8_value_bits(static_cast<std::uint8_t>(bytes[row * width + i]),
-                                 static_cast<std::uint8_t>(scales[i / kTile])));
-      }
-    }
-    return {};
-  }
-  const RowLayout layout{*row_format_of_ggml(tensor_.dtype), width};
-  for (std::uint64_t row = 0; row < count; ++row) {
-    const std::array place = {reinterpret_cast<std::byte*>(out.data() + row * width)};
-    decode_rows(layout, OutputFormat::f32, bytes.data() + row * layout.row_bytes(), place);
-  }
-  return {};
 }
 
 Result<Stream> number_stream(const TensorExtent& tensor, const std::optional<TensorExtent>& scale,

@@ -5,9 +5,8 @@
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
-#include "checkpoint/gguf.hpp"
+#include "checkpoint/gate_matrix.hpp"
 #include "checkpoint/rotation_file.hpp"
-#include "codec/row_codec.hpp"
 #include "gate/rotation.hpp"
 #include "os/file.hpp"
 
@@ -33,33 +32,25 @@ Result<std::span<const std::byte>> load_tensor(const TensorExtent& tensor, int t
   return std::span<const std::byte>(bytes);
 }
 
-// The same, decoded to binary32 row by row.
+// The same as binary32.
 Result<std::span<const std::byte>> load_widened(const TensorExtent& tensor, int threads,
                                                 std::vector<os::HugeBuffer>& buffers) {
-  const std::size_t columns = tensor.shape.back();
-  const RowLayout layout{*row_format_of_ggml(tensor.dtype), columns};
-  const auto file = os::open_files(tensor.files());
-  if (!file) return file.error();
-  const std::size_t rows = tensor.shape.front();
-  auto buffer = os::HugeBuffer::allocate(rows * columns * sizeof(float));
+  const auto matrix = GateMatrix::open(tensor, {});
+  if (!matrix) return matrix.error();
+  const std::size_t columns = matrix->columns();
+  const std::size_t bytes = matrix->rows() * columns * sizeof(float);
+  auto buffer = os::HugeBuffer::allocate(bytes);
   if (!buffer) return std::move(buffer).error();
-  const std::span<std::byte> out = buffer->bytes().first(rows * columns * sizeof(float));
-  const std::size_t rows_at_once = std::max<std::size_t>(1, kReadBytes / layout.row_bytes());
-  const std::size_t pieces = (rows + rows_at_once - 1) / rows_at_once;
-  ENGRAM_TRY(parallel_for(pieces, threads, [&](std::size_t piece) -> Status {
+  const std::span out(reinterpret_cast<float*>(buffer->bytes().data()), matrix->rows() * columns);
+  const std::size_t rows_at_once = std::max<std::size_t>(1, kReadBytes / matrix->row_bytes());
+  const std::size_t pieces = (matrix->rows() + rows_at_once - 1) / rows_at_once;
+  ENGRAM_TRY(parallel_for(pieces, threads, [&](std::size_t piece) {
     const std::size_t first = piece * rows_at_once;
-    const std::size_t count = std::min(rows_at_once, rows - first);
-    std::vector<std::byte> packed(count * layout.row_bytes());
-    ENGRAM_TRY((*file)->read_at(tensor.offset_bytes + first * layout.row_bytes(), packed));
-    std::vector<std::byte*> places(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      places[i] = out.data() + (first + i) * columns * sizeof(float);
-    }
-    decode_rows(layout, OutputFormat::f32, packed.data(), places);
-    return {};
+    const std::size_t count = std::min<std::size_t>(rows_at_once, matrix->rows() - first);
+    return matrix->read(first, count, out.subspan(first * columns, count * columns));
   }));
   buffers.push_back(*std::move(buffer));
-  return std::span<const std::byte>(out);
+  return std::span<const std::byte>(buffers.back().bytes().first(bytes));
 }
 
 bool is_wide(const GateSource& source) {

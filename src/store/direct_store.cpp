@@ -214,9 +214,8 @@ class DirectStore final : public RowStore {
 
 Result<os::HugeBuffer> load_scales(const TensorExtent& tensor) {
   constexpr std::size_t kReadBytes = std::size_t{8} << 20;
-  const auto file = os::open_files(tensor.files());
+  const auto file = open_tensor(tensor);
   if (!file) return file.error();
-  ENGRAM_TRY(check_extent(tensor, (*file)->size_bytes()));
   auto buffer = os::HugeBuffer::allocate(tensor.size_bytes);
   if (!buffer) return buffer;
   for (std::uint64_t at = 0; at < tensor.size_bytes; at += kReadBytes) {
