@@ -2,17 +2,14 @@
 #include "checkpoint/table_layout.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/tensor_checks.hpp"
+#include "codec/unpack.hpp"
 
 namespace engram {
 namespace {
-
-constexpr std::array<std::size_t, 5> kAffineBits = {2, 3, 4, 6, 8};
-constexpr std::array<std::size_t, 3> kAffineGroups = {32, 64, 128};
 
 std::string_view dtype_of(const std::optional<TensorExtent>& tensor) {
   return tensor ? std::string_view(tensor->dtype) : std::string_view("none");
@@ -28,10 +25,7 @@ Result<RowLayout> affine_layout(const TableTensors& tensors, std::size_t head_di
   const std::size_t groups = tensors.scale ? tensors.scale->shape.back() : 0;
   layout.group = groups == 0 ? 0 : head_dim / groups;
   layout.wide_scales = dtype_of(tensors.scale) == "F32";
-  const auto known = [](const auto& list, std::size_t value) {
-    return std::find(list.begin(), list.end(), value) != list.end();
-  };
-  if (known(kAffineBits, layout.bits) && known(kAffineGroups, layout.group) &&
+  if (is_known_affine(layout.bits, layout.group) &&
       layout.bits * head_dim == 32 * weight.shape[1] && head_dim % layout.group == 0 &&
       dtype_of(tensors.scale) == dtype_of(tensors.bias) &&
       (layout.wide_scales || dtype_of(tensors.scale) == "BF16")) {

@@ -72,23 +72,6 @@ Result<Transcoder> Transcoder::create(const RowLayout& from, const RowLayout& to
   return Transcoder(from, to, rule);
 }
 
-std::string_view Transcoder::kind() const {
-  switch (way_) {
-    case Way::copy:
-    case Way::permute:
-      return "copy";
-    case Way::expand:
-      return "exact";
-    case Way::decode:
-      return from_.format == RowFormat::fp8_e4m3_e8m0 || from_.format == RowFormat::mxfp4 ||
-                     to_.format == RowFormat::f32
-                 ? "exact"
-                 : "quantise";
-    default:
-      return "quantise";
-  }
-}
-
 bool Transcoder::quantise_row(const std::byte* packed, std::byte* out) const {
   std::vector<float> values(from_.head_dim);
   const std::array<std::byte*, 1> place = {reinterpret_cast<std::byte*>(values.data())};

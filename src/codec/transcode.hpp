@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string_view>
 
 #include "engram/status.hpp"
 #include "engram/types.hpp"
@@ -26,8 +25,6 @@ class Transcoder {
 
   const RowLayout& from() const { return from_; }
   const RowLayout& to() const { return to_; }
-  // "copy", "exact" (the same values), or "quantise".
-  std::string_view kind() const;
 
  private:
   enum class Way { copy, expand, permute, decode, mxfp4_table, quantise };

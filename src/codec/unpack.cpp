@@ -174,6 +174,11 @@ void unpack_superblock(RowFormat format, const std::byte* block, UnpackedRow& ou
 
 }  // namespace
 
+bool is_known_affine(std::size_t bits, std::size_t group) {
+  const bool known_bits = bits == 2 || bits == 3 || bits == 4 || bits == 6 || bits == 8;
+  return known_bits && (group == 32 || group == 64 || group == 128);
+}
+
 bool unpacks(RowFormat format) {
   switch (format) {
     case RowFormat::int8_f32:

@@ -22,6 +22,9 @@ struct UnpackedRow {
   bool biased;
 };
 
+// Affine rows that MLX writes: 2, 3, 4, 6 or 8 bits in groups of 32, 64 or 128.
+bool is_known_affine(std::size_t bits, std::size_t group);
+
 // Whether a format is such a row: integer codes with a scale per group.
 bool unpacks(RowFormat format);
 

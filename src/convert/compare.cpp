@@ -225,8 +225,9 @@ class Comparison {
 };
 
 // Rows are compared by id, so both must have the same primes; and all of them.
-Status check_comparable(const Checkpoint& a, const Checkpoint& b) {
-  const auto spec_a = HashSpec::compute(a.config().hash_config(0));
+// Returns those primes.
+Result<HashSpec> check_comparable(const Checkpoint& a, const Checkpoint& b) {
+  auto spec_a = HashSpec::compute(a.config().hash_config(0));
   if (!spec_a) return spec_a.error();
   const auto spec_b = HashSpec::compute(b.config().hash_config(0));
   if (!spec_b) return spec_b.error();
@@ -241,15 +242,14 @@ Status check_comparable(const Checkpoint& a, const Checkpoint& b) {
     return make_error(Code::invalid_argument, "{}: a shard; compare whole tables",
                       model->directory());
   }
-  return {};
+  return spec_a;
 }
 
 }  // namespace
 
 Result<std::vector<TableComparison>> compare(const Checkpoint& a, const Checkpoint& b,
                                              const CompareOptions& options) {
-  ENGRAM_TRY(check_comparable(a, b));
-  const auto spec = HashSpec::compute(a.config().hash_config(0));
+  const auto spec = check_comparable(a, b);
   if (!spec) return spec.error();
   std::vector<TableComparison> results;
   std::uint64_t total = 0;

@@ -227,8 +227,10 @@ Status Memory::lookup(int table_index, std::span<const Key> keys, const RowOutpu
       continue;
     }
     ++scratch.counted[order].unique;
-    scratch.ids.push_back(
-        {keys[unit], static_cast<std::uint32_t>(table_index), static_cast<std::uint32_t>(order)});
+    if (cache_ != nullptr) {
+      scratch.ids.push_back(
+          {keys[unit], static_cast<std::uint32_t>(table_index), static_cast<std::uint32_t>(order)});
+    }
     std::byte* out = request->unit_output(unit);
     for (std::size_t head = 0; head < heads; ++head, out += request->output.stride_bytes) {
       scratch.rows.push_back(scratch.all_rows[unit * heads + head]);
@@ -278,7 +280,7 @@ Status Memory::lookup_rows(int table_index, std::span<const RowId> rows, const R
 
 Status Memory::run(const Request& request, LookupWorkspace::Impl& scratch) const {
   scratch.views.resize(scratch.rows.size());
-  if (cache_ != nullptr && !scratch.ids.empty()) {
+  if (!scratch.ids.empty()) {
     ENGRAM_TRY(fetch_missing(request, scratch));
   } else {
     ENGRAM_TRY(request.store->fetch(scratch.rows, scratch.views, scratch.fetch));

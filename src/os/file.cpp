@@ -48,11 +48,6 @@ class PosixFile final : public ReadableFile {
     return {};
   }
 
-  void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const override {
-    ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size_bytes),
-                    POSIX_FADV_WILLNEED);
-  }
-
  private:
   int descriptor_;
   std::uint64_t size_bytes_;
@@ -86,20 +81,6 @@ class ConcatenatedFile final : public ReadableFile {
     if (out.empty()) return {};
     return make_error(Code::corrupt, "{}: truncated: {} bytes lie beyond the end of {} parts",
                       path(), out.size(), parts_.size());
-  }
-
-  void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const override {
-    for (const auto& part : parts_) {
-      const std::uint64_t size = part->size_bytes();
-      if (offset < size) {
-        const std::uint64_t here = std::min(size_bytes, size - offset);
-        part->start_reading(offset, here);
-        size_bytes -= here;
-        offset = size;
-      }
-      offset -= size;
-      if (size_bytes == 0) return;
-    }
   }
 
  private:
@@ -149,6 +130,21 @@ Result<std::string> read_text_file(const std::string& path, std::uint64_t size_l
   std::string text(size_bytes, '\0');
   ENGRAM_TRY((*file)->read_at(0, std::as_writable_bytes(std::span(text))));
   return text;
+}
+
+Result<std::vector<std::int32_t>> read_int32_file(const std::string& path,
+                                                  std::uint64_t size_limit_bytes,
+                                                  std::string_view what) {
+  const auto bytes = read_text_file(path, size_limit_bytes);
+  if (!bytes) return bytes.error();
+  if (bytes->size() % sizeof(std::int32_t) != 0) {
+    return make_error(Code::corrupt, "{}: {}: expected a multiple of 4 bytes, found {}", path, what,
+                      bytes->size());
+  }
+  std::vector<std::int32_t> numbers(bytes->size() / sizeof(std::int32_t));
+  std::copy_n(std::as_bytes(std::span(*bytes)).begin(), bytes->size(),
+              std::as_writable_bytes(std::span(numbers)).begin());
+  return numbers;
 }
 
 WritableFile::WritableFile(int descriptor, std::string path)

@@ -25,9 +25,6 @@ class ReadableFile {
   // Fills `out` from `offset`, or fails: Code::corrupt where the file ends first (it says how many
   // bytes were expected and found), Code::io where the system refuses. Never a short success.
   virtual Status read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
-
-  // Lets the device begin with bytes that will be read; does not wait. Advice only.
-  virtual void start_reading(std::uint64_t offset, std::uint64_t size_bytes) const = 0;
 };
 
 // Follows symbolic links. Code::not_found, Code::io; a directory is Code::invalid_argument.
@@ -38,6 +35,11 @@ Result<std::unique_ptr<ReadableFile>> open_files(std::span<const std::string> pa
 
 // The whole file as text; more than `size_limit_bytes` is Code::unsupported before any allocation.
 Result<std::string> read_text_file(const std::string& path, std::uint64_t size_limit_bytes);
+
+// A file of int32 little endian and nothing else; `what` names it in the message.
+Result<std::vector<std::int32_t>> read_int32_file(const std::string& path,
+                                                  std::uint64_t size_limit_bytes,
+                                                  std::string_view what);
 
 // A file written front to back or at chosen offsets. Concurrent calls of write_at are safe; nothing
 // else is.

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "codec/unpack.hpp"
 
 namespace engram {
 namespace {
@@ -90,10 +91,7 @@ RowLayout read_layout(Reader& reader) {
 
 Status check_layout(const RowLayout& layout, std::string_view where) {
   const bool affine = layout.format == RowFormat::affine;
-  const bool known_group = layout.group == 32 || layout.group == 64 || layout.group == 128;
-  const bool known_bits = layout.bits == 2 || layout.bits == 3 || layout.bits == 4 ||
-                          layout.bits == 6 || layout.bits == 8;
-  if ((!affine || (known_group && known_bits)) && layout.head_dim != 0 &&
+  if ((!affine || is_known_affine(layout.bits, layout.group)) && layout.head_dim != 0 &&
       layout.head_dim % layout.block_columns() == 0 && rows_per_page(layout) != 0) {
     return {};
   }

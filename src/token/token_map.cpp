@@ -82,16 +82,9 @@ Result<TokenMap> TokenMap::from_ids(std::vector<CompressedId> ids, std::string_v
 }
 
 Result<TokenMap> TokenMap::load(const std::string& path) {
-  const auto bytes = os::read_text_file(path, kTokenizerBytesMax);
-  if (!bytes) return bytes.error();
-  if (bytes->size() % sizeof(CompressedId) != 0) {
-    return make_error(Code::corrupt, "{}: token map: expected a multiple of 4 bytes, found {}",
-                      path, bytes->size());
-  }
-  std::vector<CompressedId> ids(bytes->size() / sizeof(CompressedId));
-  std::copy_n(std::as_bytes(std::span(*bytes)).begin(), bytes->size(),
-              std::as_writable_bytes(std::span(ids)).begin());
-  return from_ids(std::move(ids), path);
+  auto ids = os::read_int32_file(path, kTokenizerBytesMax, "token map");
+  if (!ids) return std::move(ids).error();
+  return from_ids(*std::move(ids), path);
 }
 
 Status TokenMap::save(const std::string& path) const {

@@ -15,7 +15,6 @@ using test::is_ok;
 // A file that exists only in memory: the fault seam of the os module.
 class MemoryFile final : public os::ReadableFile {
  public:
-  void start_reading(std::uint64_t, std::uint64_t) const override {}
   explicit MemoryFile(std::string bytes, std::uint64_t claimed_bytes = 0)
       : bytes_(std::move(bytes)), claimed_bytes_(claimed_bytes) {}
   std::uint64_t size_bytes() const override {
