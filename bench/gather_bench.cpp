@@ -49,8 +49,12 @@ class BenchStore final : public RowStore {
   const std::byte* row(RowId id) const {
     return rows_.bytes().data() + static_cast<std::size_t>(id) * kRowBytes;
   }
-  Status fetch(std::span<const RowId> ids, std::span<RowView> views,
-               FetchScratch& /*scratch*/) const override {
+  Status begin(std::span<const RowId> /*ids*/, FetchScratch& /*scratch*/,
+               Priority /*priority*/) const override {
+    return {};
+  }
+  Status finish(std::span<const RowId> ids, std::span<RowView> views,
+                FetchScratch& /*scratch*/) const override {
     for (std::size_t i = 0; i < ids.size(); ++i)
       views[i] = {row(ids[i]), row(ids[i]) + 256, nullptr};
     return {};

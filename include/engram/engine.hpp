@@ -108,6 +108,11 @@ class ENGRAM_API Session {
   // rows [length, columns]: table-global row ids of the current chunk.
   Status rows(std::int64_t layer_id, std::span<RowId> rows) const;
 
+  // Begins the lookups of the current chunk in every layer, the first layer's reads first, and does
+  // not wait; lookup and apply then take what has come. The next prepare gives up what was not
+  // taken. For drafts that may be rejected: a copy of the session, and Priority::whenever.
+  Status prefetch(Priority priority = Priority::soon);
+
   // Decoded rows of the current chunk: [length, columns] rows.
   Status lookup(std::int64_t layer_id, const RowOutput& output);
 

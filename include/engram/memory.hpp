@@ -38,8 +38,32 @@ class ENGRAM_API LookupWorkspace {
 
  private:
   friend class Memory;
+  friend class Ticket;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// A lookup by keys that has begun: its reads are on their way. Movable; destroying one gives it up.
+// One thread at a time; the memory must outlive it.
+class ENGRAM_API Ticket {
+ public:
+  Ticket();
+  Ticket(Ticket&& other) noexcept;
+  Ticket& operator=(Ticket&& other) noexcept;
+  ~Ticket();
+
+  // Whether there is a lookup to wait for: not before a prefetch, after a wait, or once cancelled.
+  bool pending() const { return lookup_ != nullptr; }
+  // Whether wait would not wait. Moves a long queue of reads on; never blocks.
+  bool ready() const;
+  // Gives the lookup up. Reads that the device has begun are waited for.
+  void cancel();
+
+ private:
+  friend class Memory;
+  struct Pool;
+  std::shared_ptr<Pool> pool_;  // that the workspace goes back to
+  std::unique_ptr<LookupWorkspace::Impl> lookup_;
 };
 
 // What became of the keys of one table and order since the memory was made.
@@ -47,6 +71,14 @@ struct OrderStats {
   std::uint64_t keys = 0;    // asked for
   std::uint64_t unique = 0;  // after making each batch unique
   std::uint64_t hits = 0;    // of those, found in the cache
+};
+
+// The same of one table, rows looked up by id included in the last three.
+struct TableStats {
+  std::vector<OrderStats> orders;
+  std::uint64_t reads = 0;       // of files, by tiers that read them
+  std::uint64_t read_bytes = 0;  // of those
+  std::uint64_t wait_ns = 0;     // spent in the store
 };
 
 class NgramCache;
@@ -70,8 +102,8 @@ class ENGRAM_API Memory {
   // Bytes of one output row; raw rows of two tables may differ. Requires a valid table index.
   std::size_t output_bytes(int table_index, OutputFormat format) const;
 
-  // [orders] Requires a valid table index.
-  std::vector<OrderStats> stats(int table_index) const;
+  // Requires a valid table index.
+  TableStats stats(int table_index) const;
   // N-grams that the cache can hold; 0 without one.
   std::uint64_t cache_capacity() const;
 
@@ -84,21 +116,35 @@ class ENGRAM_API Memory {
   Status lookup_rows(int table_index, std::span<const RowId> rows, const RowOutput& output,
                      LookupWorkspace& workspace) const;
 
+  // The first half of a lookup by keys: asks for what neither the store nor the cache has in memory
+  // and returns. No thread is handed anything: for decode-size batches that would cost more than
+  // the lookup. Begin both layers of a step before waiting for the first.
+  Result<Ticket> prefetch(int table_index, std::span<const Key> keys, Priority priority) const;
+  // The second half: the same rows as lookup. The ticket is spent, also on error;
+  // Code::invalid_argument without one pending.
+  Status wait(Ticket& ticket, const RowOutput& output) const;
+
  private:
-  struct Request;
   struct Counters;
+  using Lookup = LookupWorkspace::Impl;
   Memory(Hasher hasher, std::vector<std::unique_ptr<RowStore>> stores, NanPolicy nan_policy);
-  Result<Request> check(int table_index, std::size_t row_count, const RowOutput& output) const;
-  Status run(const Request& request, LookupWorkspace::Impl& scratch) const;
-  Status fetch_missing(const Request& request, LookupWorkspace::Impl& scratch) const;
-  void count(int table_index, LookupWorkspace::Impl& scratch) const;
-  Status decode(const Request& request, LookupWorkspace::Impl& scratch) const;
+  Status check_table(int table_index, std::size_t row_count) const;
+  Result<RowOutput> check_output(int table_index, std::size_t row_count,
+                                 const RowOutput& output) const;
+  Status plan(int table_index, std::span<const Key> keys, Lookup& lookup) const;
+  Status begin(Lookup& lookup, Priority priority) const;
+  Status finish(Lookup& lookup, const RowOutput& output) const;
+  void find_cached(Lookup& lookup) const;
+  void offer_fetched(Lookup& lookup) const;
+  Status decode(const RowOutput& output, Lookup& lookup) const;
+  void count(const Lookup& lookup) const;
 
   Hasher hasher_;
   std::vector<std::unique_ptr<RowStore>> stores_;
   NanPolicy nan_policy_;
   std::unique_ptr<NgramCache> cache_;  // or null
   std::unique_ptr<Counters> counters_;
+  std::shared_ptr<Ticket::Pool> tickets_;
 };
 
 }  // namespace engram

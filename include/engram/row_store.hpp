@@ -37,14 +37,27 @@ struct StoreReport {
   std::uint64_t huge_bytes = 0;   // of them backed by huge pages when the store was opened
 };
 
+// Reads that fetches made of their files, and the bytes of those reads.
+struct ReadCounts {
+  std::uint64_t reads = 0;
+  std::uint64_t bytes = 0;
+};
+
 // What a tier that has no rows in memory reads them into; grows to the largest batch and stays. One
-// thread at a time; stores of any tier may share one. Movable.
+// thread and one fetch at a time; stores of any tier may share one. Movable.
 class ENGRAM_API FetchScratch {
  public:
   FetchScratch();
   FetchScratch(FetchScratch&&) noexcept;
   FetchScratch& operator=(FetchScratch&&) noexcept;
   ~FetchScratch();
+
+  // Of a fetch that has begun: whether finish would not wait. Moves a long queue on; never waits.
+  bool ready();
+  // Gives a fetch up that has begun; waits for reads in flight.
+  void cancel();
+  // Of all fetches so far. The page cache's own reads are not seen.
+  const ReadCounts& counts() const;
 
   struct Impl;
   Impl& impl() const { return *impl_; }
@@ -64,8 +77,18 @@ class ENGRAM_API RowStore {
   // rows [count] -> views [count]. An error fails the whole call and leaves views unspecified;
   // never a zero row in place of a failed one. Code::out_of_range names the row.
   // Code::corrupt where a file ended too soon, changed while open, or a page fails its check.
-  virtual Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-                       FetchScratch& scratch) const = 0;
+  Status fetch(std::span<const RowId> rows, std::span<RowView> views, FetchScratch& scratch) const {
+    ENGRAM_TRY(begin(rows, scratch, Priority::now));
+    return finish(rows, views, scratch);
+  }
+
+  // A fetch in two steps. `begin` asks for what is not in memory and does not wait; `finish`, with
+  // the same rows and scratch, waits and makes the views. In between the scratch serves no other.
+  // After an error of `begin` there is nothing to finish.
+  virtual Status begin(std::span<const RowId> rows, FetchScratch& scratch,
+                       Priority priority) const = 0;
+  virtual Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                        FetchScratch& scratch) const = 0;
 };
 
 struct StoreOptions {

@@ -139,6 +139,13 @@ enum class ReadMethod : std::uint8_t {
   threads,    // a pool of reading threads
 };
 
+// How soon rows are needed.
+enum class Priority : std::uint8_t {
+  now,       // the caller is about to wait for them
+  soon,      // in this step: reading begins at once
+  whenever,  // perhaps never (drafts): a few reads at a time, at the device's lowest priority
+};
+
 // Called now and then during long work, always from the thread that asked for it.
 // `done` and `total` are bytes; total never changes within one piece of work.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;

@@ -19,16 +19,22 @@ struct Session::Impl {
     std::vector<Key> keys;                 // [layers, length, orders]
   };
 
-  explicit Impl(const Engine& with) : engine(&with) {}
+  explicit Impl(const Engine& with)
+      : engine(&with), tickets(with.hasher().spec().layers().size()) {}
 
   const Engine* engine;
   Timeline timeline;
   // Scratch memory, not copied.
   Timeline next;
+  std::vector<Ticket> tickets;  // [layers]: lookups of the current chunk that have begun
   LookupWorkspace lookup;
   GateWorkspace gate;
   std::vector<std::uint16_t> embedding;  // [length, embedding_dim]
   std::vector<float> hidden;             // of the bfloat16 overload
+
+  void cancel_tickets() {
+    for (Ticket& ticket : tickets) ticket.cancel();
+  }
 
   std::span<const Key> keys(int table_index) const {
     const std::size_t count = timeline.keys.size() / engine->hasher().spec().layers().size();
@@ -43,6 +49,9 @@ Session::Session(const Session& other) : impl_(std::make_unique<Impl>(*other.imp
 }
 
 Session& Session::operator=(const Session& other) {
+  if (this == &other) return *this;
+  impl_->cancel_tickets();
+  impl_->tickets.resize(other.impl_->tickets.size());
   impl_->engine = other.impl_->engine;
   impl_->timeline = other.impl_->timeline;
   return *this;
@@ -70,6 +79,7 @@ Status Session::prepare(std::span<const TokenId> tokens, std::span<const std::ui
   ENGRAM_TRY(impl_->engine->token_map().compress(tokens, mask, next.compressed));
   ENGRAM_TRY(hasher.keys(next.compressed, next.lookback, next.keys));
   std::swap(impl_->timeline, next);
+  impl_->cancel_tickets();
   return {};
 }
 
@@ -102,6 +112,21 @@ Status Session::rows(std::int64_t layer_id, std::span<RowId> rows) const {
   return hasher.rows(*table, impl_->keys(*table), rows);
 }
 
+Status Session::prefetch(Priority priority) {
+  const Memory* memory = impl_->engine->memory();
+  if (memory == nullptr) {
+    return make_error(Code::unavailable, "prefetch: the engine was opened without tables");
+  }
+  for (std::size_t table = 0; table < impl_->tickets.size(); ++table) {
+    if (impl_->tickets[table].pending()) continue;
+    const auto index = static_cast<int>(table);
+    auto ticket = memory->prefetch(index, impl_->keys(index), priority);
+    if (!ticket) return std::move(ticket).error();
+    impl_->tickets[table] = *std::move(ticket);
+  }
+  return {};
+}
+
 Status Session::lookup(std::int64_t layer_id, const RowOutput& output) {
   const auto table = impl_->engine->hasher().spec().table_index(layer_id);
   if (!table) return table.error();
@@ -110,6 +135,8 @@ Status Session::lookup(std::int64_t layer_id, const RowOutput& output) {
     return make_error(Code::unavailable, "layer {}: the engine was opened without tables",
                       layer_id);
   }
+  Ticket& begun = impl_->tickets[static_cast<std::size_t>(*table)];
+  if (begun.pending()) return memory->wait(begun, output);
   return memory->lookup(*table, impl_->keys(*table), output, impl_->lookup);
 }
 

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/buffer_pool.hpp"
@@ -40,30 +41,41 @@ class ReadaheadReader final : public BlockReader {
  public:
   ReadMethod method() const override { return ReadMethod::readahead; }
 
-  Status read(std::span<const BlockRead> reads, BlockSink& sink) override {
+  void begin(std::span<const BlockRead> reads, BlockSink& sink, Priority /*priority*/) override {
+    reads_ = reads;
+    sink_ = &sink;
     for (const BlockRead& read : reads) {
       ::posix_fadvise(read.file->buffered_descriptor(), static_cast<off_t>(read.offset), read.size,
                       POSIX_FADV_WILLNEED);
     }
+  }
+  // What the kernel has read can only be seen by reading.
+  bool poll() override { return reads_.empty(); }
+  void cancel() override { reads_ = {}; }
+
+  Status finish() override {
+    const std::span<const BlockRead> reads = std::exchange(reads_, {});
     for (std::size_t i = 0; i < reads.size(); ++i) {
       const auto bytes =
           read_fully(reads[i], reads[i].file->buffered_descriptor(), buffer_.bytes().data());
       if (!bytes) return bytes.error();
-      ENGRAM_TRY(sink.take(i, buffer_.bytes().first(*bytes)));
+      ENGRAM_TRY(sink_->take(i, buffer_.bytes().first(*bytes)));
     }
     return {};
   }
 
  private:
+  std::span<const BlockRead> reads_;
+  BlockSink* sink_ = nullptr;
   BufferPool pool_;
   BufferPool::Buffer buffer_ = pool_.take(kBlockReadBytesMax);
 };
 
-// Threads that read while the caller takes what they have read.
+// Threads that read while the caller does something else.
 class ThreadedReader final : public BlockReader {
  public:
   ThreadedReader() {
-    for (std::size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
+    for (std::size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this, i] { work(i); });
   }
   ~ThreadedReader() override {
     {
@@ -76,28 +88,54 @@ class ThreadedReader final : public BlockReader {
 
   ReadMethod method() const override { return ReadMethod::threads; }
 
-  Status read(std::span<const BlockRead> reads, BlockSink& sink) override {
-    std::unique_lock lock(mutex_);
+  void begin(std::span<const BlockRead> reads, BlockSink& sink, Priority priority) override {
+    const std::lock_guard lock(mutex_);
     reads_ = reads;
     next_ = 0;
     sink_ = &sink;
     status_ = Status();
+    at_work_ = priority == Priority::whenever ? kThreadsWhenever : kThreads;
     wake_.notify_all();
-    idle_.wait(lock, [&] { return busy_ == 0 && (next_ >= reads_.size() || !status_); });
+  }
+
+  bool poll() override {
+    const std::lock_guard lock(mutex_);
+    return ended();
+  }
+
+  Status finish() override {
+    std::unique_lock lock(mutex_);
+    if (at_work_ != kThreads) wake_.notify_all();
+    at_work_ = kThreads;
+    idle_.wait(lock, [&] { return ended(); });
     reads_ = {};
     next_ = 0;
-    return status_;
+    return std::exchange(status_, Status());
+  }
+
+  void cancel() override {
+    std::unique_lock lock(mutex_);
+    next_ = reads_.size();
+    sink_ = nullptr;
+    idle_.wait(lock, [&] { return ended(); });
+    reads_ = {};
+    next_ = 0;
   }
 
  private:
   static constexpr std::size_t kThreads = 32;
+  static constexpr std::size_t kThreadsWhenever = 4;
 
-  void work() {
+  bool ended() const { return busy_ == 0 && (next_ >= reads_.size() || !status_); }
+
+  void work(std::size_t thread) {
     BufferPool pool;
     const BufferPool::Buffer buffer = pool.take(kBlockReadBytesMax);
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return stop_ || (next_ < reads_.size() && status_.has_value()); });
+      wake_.wait(lock, [&] {
+        return stop_ || (thread < at_work_ && next_ < reads_.size() && status_.has_value());
+      });
       if (stop_) return;
       const std::size_t index = next_++;
       ++busy_;
@@ -105,8 +143,12 @@ class ThreadedReader final : public BlockReader {
       lock.unlock();
       const auto bytes = read_fully(read, read.file->descriptor(), buffer.bytes().data());
       lock.lock();
-      Status taken =
-          bytes ? sink_->take(index, buffer.bytes().first(*bytes)) : Status(bytes.error());
+      Status taken;
+      if (!bytes) {
+        taken = bytes.error();
+      } else if (sink_ != nullptr) {
+        taken = sink_->take(index, buffer.bytes().first(*bytes));
+      }
       if (!taken && status_) status_ = std::move(taken);
       --busy_;
       if (busy_ == 0) idle_.notify_one();
@@ -119,8 +161,9 @@ class ThreadedReader final : public BlockReader {
   std::span<const BlockRead> reads_;
   std::size_t next_ = 0;
   std::size_t busy_ = 0;
+  std::size_t at_work_ = kThreads;  // threads that may take a read
   bool stop_ = false;
-  BlockSink* sink_ = nullptr;
+  BlockSink* sink_ = nullptr;  // null once cancelled
   Status status_;
   std::vector<std::thread> threads_;
 };

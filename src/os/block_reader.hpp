@@ -32,16 +32,24 @@ class BlockSink {
   virtual Status take(std::size_t read, std::span<const std::byte> bytes) = 0;
 };
 
-// One thread at a time; allocates nothing after it was made.
+// One thread and one set of reads at a time; allocates nothing after it was made.
 class BlockReader {
  public:
   virtual ~BlockReader() = default;
   virtual ReadMethod method() const = 0;
 
-  // All reads, as many at once as the queue holds, each to the sink. Short reads are completed,
-  // interrupted ones repeated. The first failure is returned after what was begun has ended:
-  // Code::corrupt for a file that ends too soon, Code::io for anything else, with the offset.
-  virtual Status read(std::span<const BlockRead> reads, BlockSink& sink) = 0;
+  // Takes on all reads, each to go to the sink, and waits for none; of Priority::now nothing need
+  // happen before finish. Both arguments stay until finish or cancel returns.
+  virtual void begin(std::span<const BlockRead> reads, BlockSink& sink, Priority priority) = 0;
+  // Takes what has come and asks for more of what is left, without waiting. True when finish would
+  // not wait either.
+  virtual bool poll() = 0;
+  // Waits for the end of all reads. Short reads are completed, interrupted ones repeated. The first
+  // failure is returned after what was begun has ended: Code::corrupt for a file that ends too
+  // soon, Code::io for anything else, with the offset.
+  virtual Status finish() = 0;
+  // Forgets what was not begun and waits for the rest; its bytes go nowhere.
+  virtual void cancel() = 0;
 };
 
 // ReadMethod::automatic tries io_uring and settles for readahead where it is not allowed

@@ -1,10 +1,7 @@
-// Address space: read-only file mappings, huge-page buffers, and how much memory is left.
+// Huge-page buffers, and how much memory is left.
 #include "os/memory.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +9,6 @@
 #include <limits>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 
@@ -20,7 +16,6 @@ namespace engram::os {
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;  // x86-64 and 4 KiB-granule arm64
-constexpr std::size_t kSmallPageBytes = 4096;
 
 // The number in a one-number file such as cgroup's memory.max; nothing for "max" or no file.
 std::uint64_t read_number(const std::string& path, std::uint64_t otherwise) {
@@ -62,75 +57,6 @@ std::uint64_t cgroup_available_bytes() {
 }
 
 }  // namespace
-
-// An open file and its size; closed when it leaves its scope.
-struct MappableFile {
-  int descriptor;
-  std::size_t size_bytes;
-  MappableFile(int file, std::size_t size) : descriptor(file), size_bytes(size) {}
-  MappableFile(MappableFile&& other) noexcept
-      : descriptor(std::exchange(other.descriptor, -1)), size_bytes(other.size_bytes) {}
-  MappableFile& operator=(MappableFile&&) = delete;
-  ~MappableFile() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-
-  static Result<MappableFile> open(const std::string& path) {
-    MappableFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC), 0);
-    if (file.descriptor < 0) return system_error(errno, "cannot open", path);
-    struct stat info {};
-    if (::fstat(file.descriptor, &info) != 0) return system_error(errno, "cannot stat", path);
-    file.size_bytes = static_cast<std::size_t>(info.st_size);
-    if (file.size_bytes != 0) return file;
-    return make_error(Code::corrupt, "{}: truncated: the file is empty", path);
-  }
-};
-
-Result<Mapping> Mapping::open_random(std::span<const std::string> paths) {
-  std::vector<MappableFile> files;
-  std::size_t total_bytes = 0;
-  for (const std::string& path : paths) {
-    auto file = MappableFile::open(path);
-    if (!file) return std::move(file).error();
-    if (total_bytes % kSmallPageBytes != 0) {
-      return make_error(Code::unsupported,
-                        "{}: begins at byte {} of its file, not at a page: it cannot be mapped; "
-                        "tier ram reads it",
-                        path, total_bytes);
-    }
-    total_bytes += file->size_bytes;
-    files.push_back(*std::move(file));
-  }
-  void* data =
-      ::mmap(nullptr, total_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) return system_error(errno, "cannot map", paths.front());
-  Mapping mapping(static_cast<const std::byte*>(data), total_bytes);
-  auto* at = static_cast<std::byte*>(data);
-  for (const MappableFile& file : files) {
-    if (::mmap(at, file.size_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor, 0) ==
-        MAP_FAILED) {
-      return system_error(errno, "cannot map", paths.front());
-    }
-    at += file.size_bytes;
-  }
-  // Advice only: a kernel that refuses it still serves right bytes.
-  ::madvise(data, total_bytes, MADV_RANDOM);
-  return mapping;
-}
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
-}
 
 Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes) {
   if (size_bytes == 0) return HugeBuffer(nullptr, 0);

@@ -1,37 +1,13 @@
-// Address space: read-only file mappings, huge-page buffers, and how much memory is left.
+// Huge-page buffers, and how much memory is left.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "engram/status.hpp"
 
 namespace engram::os {
-
-// A whole file or several end to end, mapped read-only and shared. Movable. Reading it is safe from
-// any thread. The size is checked when it is made; a file that shrinks afterwards makes a read of
-// the lost pages a SIGBUS, which no library can turn into an error: replace table files, never
-// rewrite them.
-class Mapping {
- public:
-  // Random access advice: without it the kernel reads megabytes ahead of every 264-byte row
-  // (measured: 78 rows/s instead of 8,500 from a cold disk).
-  // Several files follow each other without a gap; each but the last must be whole pages
-  // (Code::unsupported). Requires one path at least.
-  static Result<Mapping> open_random(std::span<const std::string> paths);
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-
-  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
-
- private:
-  Mapping(const std::byte* data, std::size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
-  const std::byte* data_ = nullptr;
-  std::size_t size_bytes_ = 0;
-};
 
 // Zeroed private memory, aligned to 2 MiB and advised towards huge pages. Movable.
 class HugeBuffer {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "base/buffer_pool.hpp"
@@ -17,6 +18,10 @@ namespace {
 
 // Reads in flight. Measured devices gain nothing beyond 64; 128 leaves room for faster ones.
 constexpr unsigned kDepth = 128;
+// The same for reads of Priority::whenever, and their place in the kernel's scheduler: best effort,
+// level 7 of 0 to 7 (linux/ioprio.h: class 2 in the upper three bits).
+constexpr unsigned kDepthWhenever = 16;
+constexpr std::uint16_t kPriorityWhenever = 2 << 13 | 7;
 // A full queue is topped up when this share of it has ended: a wake-up for each read costs more.
 constexpr std::size_t kWaitShare = 4;
 // Files that are registered at once.
@@ -30,6 +35,7 @@ class UringReader final : public BlockReader {
   UringReader(const UringReader&) = delete;
   UringReader& operator=(const UringReader&) = delete;
   ~UringReader() override {
+    cancel();
     if (ready_) io_uring_queue_exit(&ring_);
     // A device that never answered may still write here: the memory is given up, not given back.
     if (poisoned_) new BufferPool::Buffer(std::move(buffer_));
@@ -56,30 +62,72 @@ class UringReader final : public BlockReader {
 
   ReadMethod method() const override { return ReadMethod::uring; }
 
-  Status read(std::span<const BlockRead> reads, BlockSink& sink) override {
-    if (poisoned_) return make_error(Code::io, "io_uring: an earlier read never ended");
-    Status status;
-    std::size_t next = 0;
-    std::size_t in_flight = 0;
-    while (in_flight > 0 || (next < reads.size() && status)) {
-      for (; status && next < reads.size() && !free_.empty(); ++next, ++in_flight) {
-        const unsigned slot = free_.back();
-        free_.pop_back();
-        slots_[slot] = {ReadResult(reads[next]), next};
-        queue(slot);
-      }
-      Status waited =
-          submit_and_wait(static_cast<unsigned>(std::max<std::size_t>(1, in_flight / kWaitShare)));
+  void begin(std::span<const BlockRead> reads, BlockSink& sink, Priority priority) override {
+    reads_ = reads;
+    next_ = 0;
+    sink_ = &sink;
+    status_ = Status();
+    whenever_ = priority == Priority::whenever;
+    if (poisoned_) {
+      status_ = make_error(Code::io, "io_uring: an earlier read never ended");
+      return;
+    }
+    fill();
+    if (priority != Priority::now) submit();
+  }
+
+  bool poll() override {
+    if (poisoned_) return true;
+    reap();
+    fill();
+    submit();
+    return ended();
+  }
+
+  Status finish() override {
+    whenever_ = false;
+    while (!ended()) {
+      fill();
+      const auto wait = static_cast<unsigned>(std::max<std::size_t>(1, in_flight_ / kWaitShare));
+      Status waited = submit_and_wait(wait);
       if (!waited) {
         poisoned_ = true;
-        return waited;
+        in_flight_ = 0;
+        status_ = std::move(waited);
+        break;
       }
-      in_flight -= reap(sink, status);
+      reap();
     }
-    return status;
+    reads_ = {};
+    next_ = 0;
+    return std::exchange(status_, Status());
+  }
+
+  void cancel() override {
+    next_ = reads_.size();
+    sink_ = nullptr;
+    (void)finish();
   }
 
  private:
+  bool ended() const { return in_flight_ == 0 && (next_ >= reads_.size() || !status_); }
+
+  // Queues reads while there is room for them.
+  void fill() {
+    const std::size_t room = whenever_ ? kDepthWhenever : kDepth;
+    for (; status_ && next_ < reads_.size() && in_flight_ < room; ++next_, ++in_flight_) {
+      const unsigned slot = free_.back();
+      free_.pop_back();
+      slots_[slot] = {ReadResult(reads_[next_]), next_};
+      queue(slot);
+    }
+  }
+
+  // Hands over what is queued; what the kernel has no room for now goes along the next time.
+  void submit() {
+    if (io_uring_sq_ready(&ring_) != 0) io_uring_submit(&ring_);
+  }
+
   struct Slot {
     ReadResult result;
     std::size_t index = 0;
@@ -118,6 +166,7 @@ class UringReader final : public BlockReader {
       io_uring_prep_read(entry, file, out, result.left(), offset);
     }
     if (fixed >= 0) entry->flags |= IOSQE_FIXED_FILE;
+    if (whenever_) entry->ioprio = kPriorityWhenever;
     io_uring_sqe_set_data64(entry, slot);
   }
 
@@ -139,9 +188,8 @@ class UringReader final : public BlockReader {
     }
   }
 
-  // Takes every completion there is; returns how many reads have ended.
-  std::size_t reap(BlockSink& sink, Status& status) {
-    std::size_t ended = 0;
+  // Takes every completion there is.
+  void reap() {
     io_uring_cqe* done = nullptr;
     while (io_uring_peek_cqe(&ring_, &done) == 0) {
       const auto slot = static_cast<unsigned>(io_uring_cqe_get_data64(done));
@@ -149,18 +197,17 @@ class UringReader final : public BlockReader {
       io_uring_cqe_seen(&ring_, done);
       ReadResult& read = slots_[slot].result;
       Status added = read.add(result);
-      if (added && !read.done()) {
+      if (added && !read.done() && sink_ != nullptr) {
         queue(slot);
         continue;
       }
-      if (added && status) {
-        added = sink.take(slots_[slot].index, {memory(slot), read.bytes()});
+      if (added && status_ && sink_ != nullptr) {
+        added = sink_->take(slots_[slot].index, {memory(slot), read.bytes()});
       }
-      if (!added && status) status = std::move(added);
+      if (!added && status_) status_ = std::move(added);
       free_.push_back(slot);
-      ++ended;
+      --in_flight_;
     }
-    return ended;
   }
 
   io_uring ring_{};
@@ -174,6 +221,13 @@ class UringReader final : public BlockReader {
   std::array<std::uint64_t, kFileSlots> files_{};  // serials; 0: none
   unsigned next_file_ = 0;
   std::vector<unsigned> free_;
+  // The reads at hand.
+  std::span<const BlockRead> reads_;
+  std::size_t next_ = 0;
+  std::size_t in_flight_ = 0;
+  BlockSink* sink_ = nullptr;  // null once cancelled
+  bool whenever_ = false;
+  Status status_;
 };
 
 }  // namespace

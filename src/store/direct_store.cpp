@@ -1,7 +1,6 @@
 // Tier direct: rows read from the files a batch at a time, past the page cache.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -64,38 +63,6 @@ class PartFiles {
   std::uint64_t offset_bytes_ = 0;
 };
 
-// Copies what each read brought to its place, and checks pages.
-class Scatter final : public os::BlockSink {
- public:
-  Scatter(FetchScratch::Impl& scratch, const TableSource& source)
-      : scratch_(scratch), source_(source) {}
-
-  Status take(std::size_t read, std::span<const std::byte> bytes) override {
-    const os::BlockRead& from = scratch_.reads[read];
-    if (source_.placement == RowPlacement::paged) ENGRAM_TRY(check(from, bytes));
-    const auto& window = scratch_.windows[read];
-    for (std::size_t i = window.first_want; i < window.end_want; ++i) {
-      const Want& want = scratch_.wants[i];
-      std::memcpy(scratch_.rows.data() + want.place, bytes.data() + (want.offset - from.offset),
-                  want.bytes);
-    }
-    return {};
-  }
-
- private:
-  Status check(const os::BlockRead& from, std::span<const std::byte> bytes) const {
-    const std::uint64_t first = (from.offset - source_.weight.offset_bytes) / kPageBytes;
-    for (std::size_t i = 0; i < from.size / kPageBytes; ++i) {
-      ENGRAM_TRY(check_page(bytes.subspan(i * kPageBytes, kPageBytes), first + i,
-                            source_.page_identity, source_.weight.path));
-    }
-    return {};
-  }
-
-  FetchScratch::Impl& scratch_;
-  const TableSource& source_;
-};
-
 class DirectStore final : public RowStore {
  public:
   DirectStore(TableSource source, ReadMethod method, std::vector<PartFiles> files,
@@ -108,24 +75,30 @@ class DirectStore final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::direct, source_.held_bytes(), 0}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-               FetchScratch& owner) const override {
-    ENGRAM_TRY(check_fetch(source_, rows, views));
+  Status begin(std::span<const RowId> rows, FetchScratch& owner, Priority priority) const override {
+    ENGRAM_TRY(check_rows(source_, rows));
     FetchScratch::Impl& scratch = owner.impl();
-    ENGRAM_TRY(make_reader(scratch));
+    ENGRAM_TRY(scratch.make_reader(method_));
     for (const PartFiles& files : files_) ENGRAM_TRY(files.check_unchanged());
-    const std::size_t read_bytes = source_.layout.row_bytes() - resident_bytes();
-    if (scratch.rows.size() < rows.size() * read_bytes)
-      scratch.rows.resize(rows.size() * read_bytes);
+    const std::size_t bytes = rows.size() * read_bytes();
+    if (scratch.rows.size() < bytes) scratch.rows.resize(bytes);
+    scratch.source = &source_;
     scratch.wants.clear();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      want_row(*source_.position(rows[i]), i * read_bytes, scratch.wants);
+      want_row(*source_.position(rows[i]), i * read_bytes(), scratch.wants);
     }
-    plan(scratch);
-    Scatter scatter(scratch, source_);
-    ENGRAM_TRY(scratch.reader->read(scratch.reads, scatter));
+    scratch.plan();
+    scratch.reader->begin(scratch.reads, scratch, priority);
+    return {};
+  }
+
+  Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                FetchScratch& owner) const override {
+    ENGRAM_TRY(check_views(rows, views));
+    FetchScratch::Impl& scratch = owner.impl();
+    ENGRAM_TRY(scratch.reader->finish());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::byte* row = scratch.rows.data() + i * read_bytes;
+      const std::byte* row = scratch.rows.data() + i * read_bytes();
       views[i] = packed_view(source_.layout, row);
       if (!scales_) continue;
       const std::size_t scale_bytes = source_.layout.scale_bytes();
@@ -136,15 +109,9 @@ class DirectStore final : public RowStore {
   }
 
  private:
-  std::size_t resident_bytes() const { return scales_ ? source_.layout.scale_bytes() : 0; }
-
-  Status make_reader(FetchScratch::Impl& scratch) const {
-    if (scratch.reader != nullptr && scratch.asked == method_) return {};
-    auto reader = os::make_block_reader(method_);
-    if (!reader) return std::move(reader).error();
-    scratch.reader = *std::move(reader);
-    scratch.asked = method_;
-    return {};
+  // Bytes of a row that are not resident.
+  std::size_t read_bytes() const {
+    return source_.layout.row_bytes() - (scales_ ? source_.layout.scale_bytes() : 0);
   }
 
   void want_row(std::uint64_t position, std::uint64_t place, std::vector<Want>& wants) const {
@@ -170,42 +137,6 @@ class DirectStore final : public RowStore {
     }
   }
 
-  // Sorts what is wanted and covers it with aligned windows; neighbours that touch share one.
-  void plan(FetchScratch::Impl& scratch) const {
-    auto& wants = scratch.wants;
-    std::sort(wants.begin(), wants.end(), [](const Want& a, const Want& b) {
-      return std::pair(a.file->serial(), a.offset) < std::pair(b.file->serial(), b.offset);
-    });
-    scratch.reads.clear();
-    scratch.windows.clear();
-    const bool paged = source_.placement == RowPlacement::paged;
-    for (std::size_t i = 0; i < wants.size(); ++i) {
-      const Want& want = wants[i];
-      // A page is checked whole, so it is read whole.
-      const std::uint64_t alignment = paged ? kPageBytes : want.file->alignment();
-      const std::uint64_t begin = want.offset / alignment * alignment;
-      const std::uint64_t end = (want.offset + want.bytes + alignment - 1) / alignment * alignment;
-      if (!scratch.reads.empty()) {
-        os::BlockRead& last = scratch.reads.back();
-        const bool touches = last.file == want.file && begin <= last.offset + last.size;
-        if (touches && end - last.offset <= os::kBlockReadBytesMax) {
-          extend(last, end, want.offset + want.bytes, paged);
-          scratch.windows.back().end_want = i + 1;
-          continue;
-        }
-      }
-      scratch.reads.push_back({want.file, begin, 0, 0});
-      extend(scratch.reads.back(), end, want.offset + want.bytes, paged);
-      scratch.windows.push_back({i, i + 1});
-    }
-  }
-
-  static void extend(os::BlockRead& read, std::uint64_t end, std::uint64_t needed_end, bool paged) {
-    read.size = std::max(read.size, static_cast<std::uint32_t>(end - read.offset));
-    read.needed =
-        std::max(read.needed, static_cast<std::uint32_t>((paged ? end : needed_end) - read.offset));
-  }
-
   TableSource source_;
   ReadMethod method_;
   std::vector<PartFiles> files_;          // in the order of the parts that are read
@@ -226,11 +157,6 @@ Result<os::HugeBuffer> load_scales(const TensorExtent& tensor) {
 }
 
 }  // namespace
-
-FetchScratch::FetchScratch() : impl_(std::make_unique<Impl>()) {}
-FetchScratch::FetchScratch(FetchScratch&&) noexcept = default;
-FetchScratch& FetchScratch::operator=(FetchScratch&&) noexcept = default;
-FetchScratch::~FetchScratch() = default;
 
 Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
                                                     const StoreOptions& options) {

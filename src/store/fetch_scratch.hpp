@@ -10,7 +10,7 @@
 
 namespace engram {
 
-struct FetchScratch::Impl {
+struct FetchScratch::Impl final : os::BlockSink {
   // A stretch of a file that goes to a place in `rows`.
   struct Want {
     const os::DirectFile* file;
@@ -24,12 +24,29 @@ struct FetchScratch::Impl {
     std::size_t end_want;
   };
 
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() override;
+
+  // A reader of this method, kept for the next fetch.
+  Status make_reader(ReadMethod method);
+  // Covers `wants` with aligned reads, sorted; neighbours that touch share one.
+  void plan();
+  // Copies what a read brought to its places, after a check of its pages.
+  Status take(std::size_t read, std::span<const std::byte> bytes) override;
+
   ReadMethod asked = ReadMethod::automatic;  // that `reader` was made for
   std::unique_ptr<os::BlockReader> reader;
+  const TableSource* source = nullptr;  // of the fetch at hand
   std::vector<Want> wants;
   std::vector<os::BlockRead> reads;
   std::vector<Window> windows;
   std::vector<std::byte> rows;
+  ReadCounts counts;
+
+ private:
+  Status check_pages(const os::BlockRead& from, std::span<const std::byte> bytes) const;
 };
 
 }  // namespace engram

@@ -6,7 +6,7 @@
 #include "engram/table.hpp"
 
 #include "checkpoint/table_reader.hpp"
-#include "os/memory.hpp"
+#include "os/mapping.hpp"
 #include "store/tiers.hpp"
 
 namespace engram {
@@ -22,6 +22,12 @@ struct Part {
   const std::byte* row(std::uint64_t position) const {
     return rows == nullptr ? nullptr : rows + position * stride;
   }
+  // Lets the kernel begin to read a row, or what of it this mapping has.
+  void will_need(std::uint64_t position) const {
+    if (!mapping) return;
+    const auto begin = static_cast<std::uint64_t>(row(position) - mapping->bytes().data());
+    mapping->will_need(begin, stride);
+  }
 };
 
 class MmapStore final : public RowStore {
@@ -35,9 +41,21 @@ class MmapStore final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-               FetchScratch& /*scratch*/) const override {
-    ENGRAM_TRY(check_fetch(source_, rows, views));
+  Status begin(std::span<const RowId> rows, FetchScratch& /*scratch*/,
+               Priority priority) const override {
+    ENGRAM_TRY(check_rows(source_, rows));
+    if (priority == Priority::now) return {};
+    for (const RowId row : rows) {
+      for (const Part* part : {&codes_, &scales_, &biases_}) {
+        part->will_need(*source_.position(row));
+      }
+    }
+    return {};
+  }
+
+  Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                FetchScratch& /*scratch*/) const override {
+    ENGRAM_TRY(check_views(rows, views));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uint64_t position = *source_.position(rows[i]);
       views[i] = {codes_.row(position), scales_.row(position), biases_.row(position)};
@@ -64,9 +82,17 @@ class MappedPages final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-               FetchScratch& /*scratch*/) const override {
-    ENGRAM_TRY(check_fetch(source_, rows, views));
+  Status begin(std::span<const RowId> rows, FetchScratch& /*scratch*/,
+               Priority priority) const override {
+    ENGRAM_TRY(check_rows(source_, rows));
+    if (priority == Priority::now) return {};
+    for (const RowId row : rows) pages_.will_need(*source_.position(row) / per_page_);
+    return {};
+  }
+
+  Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                FetchScratch& /*scratch*/) const override {
+    ENGRAM_TRY(check_views(rows, views));
     const std::size_t row_bytes = source_.layout.row_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uint64_t position = *source_.position(rows[i]);

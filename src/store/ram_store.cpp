@@ -22,9 +22,14 @@ class RamStore final : public RowStore {
   const TableSource& source() const override { return source_; }
   StoreReport report() const override { return {Tier::ram, source_.held_bytes(), huge_bytes_}; }
 
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-               FetchScratch& /*scratch*/) const override {
-    ENGRAM_TRY(check_fetch(source_, rows, views));
+  Status begin(std::span<const RowId> rows, FetchScratch& /*scratch*/,
+               Priority /*priority*/) const override {
+    return check_rows(source_, rows);
+  }
+
+  Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                FetchScratch& /*scratch*/) const override {
+    ENGRAM_TRY(check_views(rows, views));
     const std::byte* base = rows_.bytes().data();
     const std::size_t row_bytes = source_.layout.row_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -58,12 +58,13 @@ Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
   return std::move(stores->front());
 }
 
-Status check_fetch(const TableSource& source, std::span<const RowId> rows,
-                   std::span<const RowView> views) {
-  if (rows.size() != views.size()) {
-    return make_error(Code::invalid_argument, "fetch: {} rows, room for {}", rows.size(),
-                      views.size());
-  }
+Status check_views(std::span<const RowId> rows, std::span<const RowView> views) {
+  if (rows.size() == views.size()) return {};
+  return make_error(Code::invalid_argument, "fetch: {} rows, room for {}", rows.size(),
+                    views.size());
+}
+
+Status check_rows(const TableSource& source, std::span<const RowId> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (source.position(rows[i])) continue;
     if (rows[i] >= 0 && static_cast<std::uint64_t>(rows[i]) < source.row_count) {

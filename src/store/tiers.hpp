@@ -13,8 +13,9 @@ Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
 Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
                                                     const StoreOptions& options);
 
-// Every row inside the table and held by the store, and as many views as rows.
-Status check_fetch(const TableSource& source, std::span<const RowId> rows,
-                   std::span<const RowView> views);
+// Every row inside the table and held by the store.
+Status check_rows(const TableSource& source, std::span<const RowId> rows);
+// As many views as rows.
+Status check_views(std::span<const RowId> rows, std::span<const RowView> views);
 
 }  // namespace engram

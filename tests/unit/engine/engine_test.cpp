@@ -196,6 +196,43 @@ TEST_F(EngineTest, ServesManySessionsAtOnce) {
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.stream, expected.stream);
 }
 
+TEST_F(EngineTest, TakesWhatWasPrefetchedAndForgetsTheRest) {
+  EngineOptions options;
+  options.store.tier = Tier::direct;
+  const Engine engine = open_good(options);
+  Session plain(engine);
+  Session session(engine);
+  const Tokens tokens = {5, 6, 7, 1, 2, 3};
+  const auto rows = [&](Session& from, std::int64_t layer) {
+    std::vector<std::uint16_t> values(from.length() * TinyModel::kInputs);
+    EXPECT_TRUE(is_ok(
+        from.lookup(layer, {OutputFormat::bf16, std::as_writable_bytes(std::span(values)), 0})));
+    return values;
+  };
+  for (std::size_t i = 0; i + 2 <= tokens.size(); i += 2) {
+    const auto pair = std::span(tokens).subspan(i, 2);
+    ASSERT_TRUE(is_ok(plain.advance(pair)));
+    // Drafts that are replaced, and a copy's drafts: neither leaves a trace.
+    ASSERT_TRUE(is_ok(session.prepare(Tokens{9, 9, 9})));
+    ASSERT_TRUE(is_ok(session.prefetch(Priority::whenever)));
+    Session draft(session);
+    ASSERT_TRUE(is_ok(draft.prefetch(Priority::whenever)));
+    ASSERT_TRUE(is_ok(session.advance(pair)));
+    ASSERT_TRUE(is_ok(session.prefetch()));
+    ASSERT_TRUE(is_ok(session.prefetch()));  // begun already
+    EXPECT_EQ(rows(session, 14), rows(plain, 14));
+    EXPECT_EQ(rows(session, 1), rows(plain, 1));
+    EXPECT_EQ(rows(session, 1), rows(plain, 1));  // taken before: a plain lookup
+    draft = plain;
+    EXPECT_EQ(rows(draft, 1), rows(plain, 1));
+  }
+  EngineOptions addresses;
+  addresses.load = Load::addresses;
+  const Engine tableless = open_good(addresses);
+  Session without(tableless);
+  EXPECT_TRUE(fails(without.prefetch(), Code::unavailable, "without tables"));
+}
+
 TEST_F(EngineTest, LoadsOnlyWhatIsAskedFor) {
   const Engine rows = open_good({.load = Load::rows});
   Session session(rows);

@@ -25,11 +25,15 @@ class CountingStore final : public RowStore {
   explicit CountingStore(std::unique_ptr<RowStore> inner) : inner_(std::move(inner)) {}
   const TableSource& source() const override { return inner_->source(); }
   StoreReport report() const override { return inner_->report(); }
-  Status fetch(std::span<const RowId> rows, std::span<RowView> views,
-               FetchScratch& scratch) const override {
+  Status begin(std::span<const RowId> rows, FetchScratch& scratch,
+               Priority priority) const override {
     if (fail_) return Error{Code::io, 5, "disk on fire"};
     fetched_.insert(fetched_.end(), rows.begin(), rows.end());
-    return inner_->fetch(rows, views, scratch);
+    return inner_->begin(rows, scratch, priority);
+  }
+  Status finish(std::span<const RowId> rows, std::span<RowView> views,
+                FetchScratch& scratch) const override {
+    return inner_->finish(rows, views, scratch);
   }
 
   mutable std::vector<RowId> fetched_;
@@ -307,7 +311,7 @@ TEST_F(MemoryTest, GivesTheSameRowsThroughACache) {
       std::uint64_t keys = 0;
       std::uint64_t unique = 0;
       std::uint64_t hits = 0;
-      for (const OrderStats& order : memory_->stats(0)) {
+      for (const OrderStats& order : memory_->stats(0).orders) {
         keys += order.keys;
         unique += order.unique;
         hits += order.hits;

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "os/mapping.hpp"
 #include "os/memory.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/temporary.hpp"
