@@ -79,7 +79,8 @@ void rows_against_pages(benchmark::State& state) {
         for (os::BlockRead& read : reads) {
           read = {&*file, random.below(kPages) * kPageBytes, kPageBytes, kPageBytes};
         }
-        right &= (*reader)->read(reads, ignore).has_value();
+        (*reader)->begin(reads, ignore, Priority::now);
+        right &= (*reader)->finish().has_value();
       },
       [&] {
         for (RowId& row : rows) row = static_cast<RowId>(random.below(kRows));

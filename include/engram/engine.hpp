@@ -31,6 +31,12 @@ enum class Load : std::uint8_t {
   gates,      // and the gate weights (V4.1: 157 MB per layer)
 };
 
+// The n-grams of one length in one layer.
+struct LayerOrder {
+  std::int64_t layer_id = 0;
+  int order = 2;
+};
+
 struct EngineOptions {
   Load load = Load::gates;
   StoreOptions store;             // tier and how to load it; its threads are the gate's too
@@ -39,6 +45,8 @@ struct EngineOptions {
   CheckpointOptions checkpoint;  // spare rows, declared table format
   std::string tokenizer_path;    // empty: tokenizer.json of the model directory
   std::string token_map_sha256;  // expected digest; empty: the config's own, or V4.1's published
+  // Tier ram: only rows of these n-grams are kept in memory (store.resident by its other name).
+  std::vector<LayerOrder> resident;
 };
 
 // A token map against the config it is to serve: compressed size, length, and (where `sha256` is

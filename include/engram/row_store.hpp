@@ -33,8 +33,10 @@ inline RowView packed_view(const RowLayout& layout, const std::byte* row) {
 // What a store is and what it got from the system.
 struct StoreReport {
   Tier tier = Tier::mmap;
-  std::uint64_t table_bytes = 0;  // of rows
-  std::uint64_t huge_bytes = 0;   // of them backed by huge pages when the store was opened
+  std::uint64_t table_bytes = 0;     // of rows
+  std::uint64_t resident_bytes = 0;  // of them held in memory by now, one copy of several
+  std::uint64_t huge_bytes = 0;      // of those backed by huge pages
+  Status loading;                    // why loading behind served rows has stopped, if it has
 };
 
 // Reads that fetches made of their files, and the bytes of those reads.
@@ -91,6 +93,23 @@ class ENGRAM_API RowStore {
                         FetchScratch& scratch) const = 0;
 };
 
+// How tier ram takes and fills its memory.
+struct RamOptions {
+  HugePages pages = HugePages::transparent;
+  NumaPolicy numa = NumaPolicy::local;
+  bool lock = false;  // never swap it
+  // Open at once and load behind: rows come from the files until their turn has come. The store
+  // then has threads of its own until all is loaded, progress is not called (report() says how far
+  // it is), and a failure to load leaves rows where they were.
+  bool serve_while_loading = false;
+};
+
+// Some rows of one layer's table.
+struct LayerRows {
+  std::int64_t layer_id = 0;
+  RowRange rows;
+};
+
 struct StoreOptions {
   Tier tier = Tier::mmap;
   int threads = 1;                                 // that load a `ram` table
@@ -99,6 +118,9 @@ struct StoreOptions {
   // `direct`: scales that lie in a tensor of their own (2.9 GiB a layer in the release) are kept in
   // memory; otherwise every row of such a table is two reads.
   bool resident_scales = true;
+  RamOptions ram;
+  // `ram`: only these rows are kept in memory; the others are read as tier direct reads them.
+  std::vector<LayerRows> resident;
 };
 
 // Opens one table. Code::corrupt where a file is not as its header was read; Code::out_of_memory,

@@ -131,6 +131,20 @@ enum class Tier : std::uint8_t {
   direct,  // the files, read past the page cache a batch at a time: no table in memory
 };
 
+// Pages of tables in memory.
+enum class HugePages : std::uint8_t {
+  transparent,  // 2 MiB where the kernel has them to give, 4 KiB where not
+  reserved_2m,  // of the pool that vm.nr_hugepages reserves
+  reserved_1g,
+};
+
+// Where tables lie on a machine whose memory belongs to several processors.
+enum class NumaPolicy : std::uint8_t {
+  local,       // wherever the loading threads run
+  interleave,  // pages on all nodes in turn
+  copies,      // the whole table once on each node; threads read their own
+};
+
 // How tier direct reads.
 enum class ReadMethod : std::uint8_t {
   automatic,  // uring, or readahead where a container forbids rings

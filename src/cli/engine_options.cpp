@@ -1,10 +1,15 @@
 // The options with which subcommands open a model.
 #include "cli/engine_options.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <thread>
 
+#include "cli/command.hpp"
 #include "cli/names.hpp"
 #include "cli/terminal.hpp"
+#include "cli/token_input.hpp"
 
 namespace engram::cli {
 
@@ -27,6 +32,47 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
                    "Accept tables with more rows than the primes need");
   add_codec_option(command, "--codec", options);
 }
+
+namespace {
+
+// "1:2,3;14:2": orders 2 and 3 of layer 1, order 2 of layer 14.
+Result<std::vector<LayerOrder>> parse_resident(const std::string& text) {
+  std::vector<LayerOrder> result;
+  const auto error = [&] {
+    return usage_error(fmt::format("--resident: expected LAYER:ORDER,ORDER;..., found '{}'", text));
+  };
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(';', at), text.size());
+    const std::size_t colon = text.find(':', at);
+    if (colon >= end) return error();
+    const auto layer = parse_numbers(text.substr(at, colon - at), "--resident");
+    const auto orders = parse_numbers(text.substr(colon + 1, end - colon - 1), "--resident");
+    if (!layer || layer->size() != 1 || !orders || orders->empty()) return error();
+    for (const std::int64_t order : *orders) {
+      result.push_back({layer->front(), static_cast<int>(std::clamp<std::int64_t>(order, -1, 99))});
+    }
+    at = end + 1;
+  }
+  return result;
+}
+
+void add_ram_options(CLI::App& command, StoreOptions& store, std::string& resident) {
+  command.add_option("--pages", store.ram.pages, "Tier ram: transparent, 2m or 1g (reserved ones)")
+      ->transform(CLI::CheckedTransformer(kHugePages))
+      ->default_str("transparent");
+  command
+      .add_option("--numa", store.ram.numa,
+                  "Tier ram: local, interleave, or copies (a whole table on each node)")
+      ->transform(CLI::CheckedTransformer(kNumaPolicies))
+      ->default_str("local");
+  command.add_flag("--lock", store.ram.lock, "Tier ram: never swap");
+  command.add_flag("--serve-while-loading", store.ram.serve_while_loading,
+                   "Tier ram: begin at once, with rows from the files until theirs are loaded");
+  command.add_option("--resident", resident,
+                     "Tier ram: only these orders of these layers in memory: 1:2,3;14:2");
+}
+
+}  // namespace
 
 void ModelOptions::add_options(CLI::App& command) {
   engine.store.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -53,6 +99,7 @@ void ModelOptions::add_tier_options(CLI::App& command) {
       .add_option("--cache", engine.cache_bytes,
                   "Memory for rows of n-grams met before, in bytes (K, M, G: powers of 1024)")
       ->transform(CLI::AsSizeValue(false));
+  add_ram_options(command, engine.store, resident);
   command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
       ->transform(CLI::CheckedTransformer(kNanPolicies))
       ->default_str("propagate");
@@ -63,6 +110,11 @@ void ModelOptions::add_tier_options(CLI::App& command) {
 Result<Engine> open_engine(const ModelOptions& options, Load load) {
   EngineOptions engine = options.engine;
   engine.load = load;
+  if (!options.resident.empty()) {
+    auto resident = parse_resident(options.resident);
+    if (!resident) return std::move(resident).error();
+    engine.resident = *std::move(resident);
+  }
   engine.store.progress = progress_bar("loading");
   return Engine::open(options.model, engine);
 }

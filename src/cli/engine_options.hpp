@@ -16,6 +16,7 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 
 struct ModelOptions {
   std::string model;
+  std::string resident;  // as given: LAYER:ORDER,ORDER;...
   EngineOptions engine;
 
   // MODEL, --tokenizer, --token-map-sha256, and the checkpoint options.

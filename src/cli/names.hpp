@@ -14,6 +14,13 @@ inline const std::map<std::string, ReadMethod> kReadMethods = {{"auto", ReadMeth
                                                                {"uring", ReadMethod::uring},
                                                                {"readahead", ReadMethod::readahead},
                                                                {"threads", ReadMethod::threads}};
+inline const std::map<std::string, HugePages> kHugePages = {{"transparent", HugePages::transparent},
+                                                            {"2m", HugePages::reserved_2m},
+                                                            {"1g", HugePages::reserved_1g}};
+inline const std::map<std::string, NumaPolicy> kNumaPolicies = {
+    {"local", NumaPolicy::local},
+    {"interleave", NumaPolicy::interleave},
+    {"copies", NumaPolicy::copies}};
 inline const std::map<std::string, OutputFormat> kOutputFormats = {
     {"f32", OutputFormat::f32}, {"bf16", OutputFormat::bf16}, {"raw", OutputFormat::raw}};
 inline const std::map<std::string, NanPolicy> kNanPolicies = {{"propagate", NanPolicy::propagate},

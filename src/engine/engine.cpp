@@ -35,9 +35,33 @@ Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOption
   return map;
 }
 
+// An order's rows lie together: its heads' columns follow each other.
+Result<std::vector<LayerRows>> resident_rows(const HashSpec& spec, const EngineOptions& options) {
+  std::vector<LayerRows> result = options.store.resident;
+  for (const LayerOrder& wanted : options.resident) {
+    const auto table = spec.table_index(wanted.layer_id);
+    if (!table) return table.error();
+    if (wanted.order < 2 || wanted.order > spec.config().max_order) {
+      return make_error(Code::out_of_range, "resident: layer {}: expected order 2..{}, found {}",
+                        wanted.layer_id, spec.config().max_order, wanted.order);
+    }
+    const LayerHash& layer = spec.layers()[static_cast<std::size_t>(*table)];
+    const auto heads = static_cast<std::size_t>(spec.config().heads);
+    const std::size_t first = static_cast<std::size_t>(wanted.order - 2) * heads;
+    const std::size_t last = first + heads - 1;
+    result.push_back(
+        {wanted.layer_id, {layer.offsets[first], layer.offsets[last] + layer.primes[last]}});
+  }
+  return result;
+}
+
 Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
                            const EngineOptions& options) {
-  auto stores = open_row_stores(checkpoint.tables(), options.store);
+  StoreOptions with = options.store;
+  auto resident = resident_rows(hasher.spec(), options);
+  if (!resident) return std::move(resident).error();
+  with.resident = *std::move(resident);
+  auto stores = open_row_stores(checkpoint.tables(), with);
   if (!stores) return std::move(stores).error();
   return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy,
                         options.cache_bytes);

@@ -1,7 +1,9 @@
 // Huge-page buffers, and how much memory is left.
 #include "os/memory.hpp"
 
+#include <linux/mman.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -56,10 +58,35 @@ std::uint64_t cgroup_available_bytes() {
   }
 }
 
+// Memory from the pool of reserved pages, which takes them at once: no fault can fail later.
+Result<std::span<std::byte>> map_reserved(std::size_t size_bytes, HugePages pages) {
+  const int shift = pages == HugePages::reserved_2m ? 21 : 30;
+  const std::size_t page_bytes = std::size_t{1} << shift;
+  const std::size_t count = (size_bytes + page_bytes - 1) / page_bytes;
+  void* data = ::mmap(nullptr, count * page_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | shift << MAP_HUGE_SHIFT, -1, 0);
+  if (data != MAP_FAILED) return std::span(static_cast<std::byte*>(data), count * page_bytes);
+  Error error = system_error(
+      errno,
+      fmt::format("cannot take {} reserved pages of {} bytes ({} are free; see vm.nr_hugepages)",
+                  count, page_bytes,
+                  read_number(fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages",
+                                          page_bytes >> 10),
+                              0)),
+      "memory");
+  error.code = Code::out_of_memory;
+  return error;
+}
+
 }  // namespace
 
-Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes) {
-  if (size_bytes == 0) return HugeBuffer(nullptr, 0);
+Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes, HugePages pages) {
+  if (size_bytes == 0) return HugeBuffer(nullptr, 0, pages);
+  if (pages != HugePages::transparent) {
+    auto data = map_reserved(size_bytes, pages);
+    if (!data) return std::move(data).error();
+    return HugeBuffer(data->data(), data->size(), pages);
+  }
   // Room to align by hand: mmap only promises 4 KiB, and an unaligned edge cannot be huge.
   const std::size_t rounded = (size_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
   void* data = ::mmap(nullptr, rounded + kHugePageBytes, PROT_READ | PROT_WRITE,
@@ -73,19 +100,36 @@ Result<HugeBuffer> HugeBuffer::allocate(std::size_t size_bytes) {
   if (aligned > address) ::munmap(data, aligned - address);
   const std::size_t tail = address + kHugePageBytes - aligned;
   if (tail > 0) ::munmap(reinterpret_cast<void*>(aligned + rounded), tail);
-  ::madvise(reinterpret_cast<void*>(aligned), rounded, MADV_HUGEPAGE);
-  return HugeBuffer(reinterpret_cast<std::byte*>(aligned), rounded);
+  auto* begin = reinterpret_cast<std::byte*>(aligned);
   // NOLINTEND(performance-no-int-to-ptr)
+  prefer_huge_pages({begin, rounded});
+  return HugeBuffer(begin, rounded, pages);
 }
 
-HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+void prefer_huge_pages(std::span<std::byte> bytes) {
+  ::madvise(bytes.data(), bytes.size(), MADV_HUGEPAGE);
+}
+
+HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept { *this = std::move(other); }
 
 HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(pages_, other.pages_);
   return *this;
+}
+
+Status HugeBuffer::lock() const {
+  if (data_ == nullptr || ::mlock(data_, size_bytes_) == 0) return {};
+  const int failed = errno;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  Error error = system_error(failed,
+                             fmt::format("cannot lock {} bytes (RLIMIT_MEMLOCK is {})", size_bytes_,
+                                         static_cast<std::uint64_t>(limit.rlim_cur)),
+                             "memory");
+  error.code = Code::out_of_memory;
+  return error;
 }
 
 HugeBuffer::~HugeBuffer() {
@@ -93,6 +137,7 @@ HugeBuffer::~HugeBuffer() {
 }
 
 std::uint64_t HugeBuffer::huge_bytes() const {
+  if (pages_ != HugePages::transparent) return size_bytes_;
   const auto begin = reinterpret_cast<std::uintptr_t>(data_);
   const std::uintptr_t end = begin + size_bytes_;
   std::ifstream file("/proc/self/smaps");

@@ -73,7 +73,7 @@ class DirectStore final : public RowStore {
         scales_(std::move(scales)) {}
 
   const TableSource& source() const override { return source_; }
-  StoreReport report() const override { return {Tier::direct, source_.held_bytes(), 0}; }
+  StoreReport report() const override { return {Tier::direct, source_.held_bytes(), 0, 0, {}}; }
 
   Status begin(std::span<const RowId> rows, FetchScratch& owner, Priority priority) const override {
     ENGRAM_TRY(check_rows(source_, rows));
@@ -158,12 +158,16 @@ Result<os::HugeBuffer> load_scales(const TensorExtent& tensor) {
 
 }  // namespace
 
+bool direct_can_serve(const RowLayout& layout) {
+  return layout.row_bytes() <= os::kBlockReadBytesMax / 2;
+}
+
 Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
                                                     const StoreOptions& options) {
   // A method that is not there is an error now, not at the first lookup.
   const auto probe = os::make_block_reader(options.read_method);
   if (!probe) return probe.error();
-  if (source.layout.row_bytes() > os::kBlockReadBytesMax / 2) {
+  if (!direct_can_serve(source.layout)) {
     return make_error(Code::unsupported, "tier direct reads rows of up to {} bytes, not {}",
                       os::kBlockReadBytesMax / 2, source.layout.row_bytes());
   }

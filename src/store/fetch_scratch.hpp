@@ -45,6 +45,13 @@ struct FetchScratch::Impl final : os::BlockSink {
   std::vector<std::byte> rows;
   ReadCounts counts;
 
+  // What a store leaves to another one: rows, their places in the request, and their views.
+  struct Rest {
+    std::vector<RowId> rows;
+    std::vector<std::size_t> places;
+    std::vector<RowView> views;
+  } rest;
+
  private:
   Status check_pages(const os::BlockRead& from, std::span<const std::byte> bytes) const;
 };

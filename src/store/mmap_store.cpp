@@ -39,7 +39,7 @@ class MmapStore final : public RowStore {
         biases_(std::move(biases)) {}
 
   const TableSource& source() const override { return source_; }
-  StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
+  StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0, 0, {}}; }
 
   Status begin(std::span<const RowId> rows, FetchScratch& /*scratch*/,
                Priority priority) const override {
@@ -80,7 +80,7 @@ class MappedPages final : public RowStore {
         checked_((source_.weight.shape[0] + kWordBits - 1) / kWordBits) {}
 
   const TableSource& source() const override { return source_; }
-  StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0}; }
+  StoreReport report() const override { return {Tier::mmap, source_.held_bytes(), 0, 0, {}}; }
 
   Status begin(std::span<const RowId> rows, FetchScratch& /*scratch*/,
                Priority priority) const override {

@@ -12,15 +12,15 @@ namespace {
 // Left to the rest of the process when tables are judged to fit.
 constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
 
-Status check_memory(std::span<const TableSource> sources) {
+Status check_memory(std::span<const TableSource> sources, const StoreOptions& options) {
   std::uint64_t needed = 0;
-  for (const TableSource& source : sources) needed += source.held_bytes();
+  for (const TableSource& source : sources) needed += ram_bytes(source, options);
   const std::uint64_t available = os::available_memory_bytes();
   if (range_fits(kSpareBytes, needed, available)) return {};
   return make_error(
       Code::out_of_memory,
       "tier ram needs {} bytes for {} tables (and {} to spare), {} are available; tier "
-      "mmap serves the same rows from the files",
+      "direct serves the same rows from the files",
       needed, sources.size(), kSpareBytes, available);
 }
 
@@ -41,7 +41,11 @@ Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
 
 Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(std::span<const TableSource> sources,
                                                                const StoreOptions& options) {
-  if (options.tier == Tier::ram) ENGRAM_TRY(check_memory(sources));
+  if (options.tier == Tier::ram) {
+    ENGRAM_TRY(check_memory(sources, options));
+  } else if (!options.resident.empty()) {
+    return make_error(Code::invalid_argument, "rows can only be resident with tier ram");
+  }
   std::vector<std::unique_ptr<RowStore>> stores;
   for (const TableSource& source : sources) {
     auto store = open_tier(source, options);

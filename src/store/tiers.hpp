@@ -13,6 +13,11 @@ Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
 Result<std::unique_ptr<RowStore>> open_direct_store(const TableSource& source,
                                                     const StoreOptions& options);
 
+// Whether rows are short enough for tier direct.
+bool direct_can_serve(const RowLayout& layout);
+// Memory that tier ram takes for a table.
+std::uint64_t ram_bytes(const TableSource& source, const StoreOptions& options);
+
 // Every row inside the table and held by the store.
 Status check_rows(const TableSource& source, std::span<const RowId> rows);
 // As many views as rows.
