@@ -1,10 +1,12 @@
 // Fetches the stored bytes of rows from one tier. Knows bytes, not numbers.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engram/checkpoint.hpp"
@@ -104,6 +106,12 @@ struct RamOptions {
   bool serve_while_loading = false;
 };
 
+// The memory that tier shared attaches to.
+struct SharedOptions {
+  std::string name;                   // 1 to 200 of A-Z a-z 0-9 . _ -
+  std::chrono::milliseconds wait{0};  // for it to appear and to be filled
+};
+
 // Some rows of one layer's table.
 struct LayerRows {
   std::int64_t layer_id = 0;
@@ -121,15 +129,48 @@ struct StoreOptions {
   RamOptions ram;
   // `ram`: only these rows are kept in memory; the others are read as tier direct reads them.
   std::vector<LayerRows> resident;
+  SharedOptions shared;
 };
 
 // Opens one table. Code::corrupt where a file is not as its header was read; Code::out_of_memory,
-// before anything is loaded, where a `ram` table does not fit the machine or its cgroup.
+// before anything is loaded, where a `ram` table does not fit the machine or its cgroup. `shared`:
+// Code::not_found, Code::unavailable while it is being filled, and Code::corrupt where it is of
+// another model, of an earlier state of these files, or was left unfinished.
 ENGRAM_API Result<std::unique_ptr<RowStore>> open_row_store(const TableSource& source,
                                                             const StoreOptions& options);
 
 // Opens all tables of a model in order, or none: a `ram` plan is judged as a whole.
 ENGRAM_API Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(
     std::span<const TableSource> sources, const StoreOptions& options);
+
+// Fills named memory of this host (a file of /dev/shm) with the tables, for tier shared of any
+// process. It stays when this process ends, until unload_shared or the next boot; if this process
+// ends early, no one attaches to what is left, and the next load replaces it. Of the options,
+// threads and progress are used. Code::out_of_memory before anything is copied, with the size that
+// is needed; Code::invalid_argument where the name is taken or not allowed.
+ENGRAM_API Status load_shared(std::span<const TableSource> sources, const std::string& name,
+                              const StoreOptions& options);
+// Removes the name; processes that have attached keep their rows until they close.
+// Code::not_found; Code::unavailable while it is being filled.
+ENGRAM_API Status unload_shared(const std::string& name);
+
+// What tier automatic picks, and the reason in a sentence.
+struct TierChoice {
+  Tier tier = Tier::mmap;
+  std::string reason;
+};
+// From the tables' size and format, memory and cgroup, page cache, file system, and a few reads.
+ENGRAM_API Result<TierChoice> choose_tier(std::span<const TableSource> sources,
+                                          const StoreOptions& options);
+
+// The time of reads of 4 KiB at random offsets of a table's file, past the page cache, and how they
+// were made.
+struct ReadProbe {
+  ReadMethod method = ReadMethod::automatic;
+  double seconds = 0;
+};
+// All `count` at once, as many in flight as tier direct has. `seed` decides the offsets.
+ENGRAM_API Result<ReadProbe> probe_reads(const TableSource& source, std::size_t count,
+                                         ReadMethod method, std::uint64_t seed);
 
 }  // namespace engram

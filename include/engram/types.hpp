@@ -126,9 +126,11 @@ enum class NanPolicy : std::uint8_t {
 
 // Where the rows live.
 enum class Tier : std::uint8_t {
-  mmap,    // the files, mapped; the page cache decides what stays
-  ram,     // a private copy in memory, in huge pages where the system gives them
-  direct,  // the files, read past the page cache a batch at a time: no table in memory
+  mmap,       // the files, mapped; the page cache decides what stays
+  ram,        // a private copy in memory, in huge pages where the system gives them
+  direct,     // the files, read past the page cache a batch at a time: no table in memory
+  shared,     // memory of this host that `engram load` has filled: one copy for all processes
+  automatic,  // ram, direct or mmap, as choose_tier() finds
 };
 
 // Pages of tables in memory.

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string_view>
 #include <thread>
 
 #include "cli/command.hpp"
@@ -56,6 +59,41 @@ Result<std::vector<LayerOrder>> parse_resident(const std::string& text) {
   return result;
 }
 
+// mmap, ram, direct, auto or shared:NAME; the error otherwise.
+std::string set_tier(const std::string& text, StoreOptions& store) {
+  constexpr std::string_view shared = "shared:";
+  if (text.starts_with(shared)) {
+    store.tier = Tier::shared;
+    store.shared.name = text.substr(shared.size());
+    return {};
+  }
+  const auto found = kTiers.find(text);
+  if (found == kTiers.end()) return "expected mmap, ram, direct, shared:NAME or auto";
+  store.tier = found->second;
+  return {};
+}
+
+void add_tier_option(CLI::App& command, StoreOptions& store) {
+  const auto check = [](const std::string& text) {
+    StoreOptions ignored;
+    return set_tier(text, ignored);
+  };
+  command
+      .add_option_function<std::string>(
+          "--tier", [&store](const std::string& text) { set_tier(text, store); },
+          "Where rows are read from: mmap, ram, direct, shared:NAME (see engram load) or auto")
+      ->check(check)
+      ->default_str("mmap");
+  command
+      .add_option_function<double>(
+          "--wait",
+          [&store](double seconds) {
+            store.shared.wait = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+          },
+          "Tier shared: seconds to wait until it is filled")
+      ->check(CLI::Range(0.0, 1e6));
+}
+
 void add_ram_options(CLI::App& command, StoreOptions& store, std::string& resident) {
   command.add_option("--pages", store.ram.pages, "Tier ram: transparent, 2m or 1g (reserved ones)")
       ->transform(CLI::CheckedTransformer(kHugePages))
@@ -85,9 +123,7 @@ void ModelOptions::add_options(CLI::App& command) {
 }
 
 void ModelOptions::add_tier_options(CLI::App& command) {
-  command.add_option("--tier", engine.store.tier, "Where rows are read from: mmap, ram or direct")
-      ->transform(CLI::CheckedTransformer(kTiers))
-      ->default_str("mmap");
+  add_tier_option(command, engine.store);
   command
       .add_option("--read-method", engine.store.read_method,
                   "How tier direct reads: auto, uring, readahead or threads")
@@ -107,6 +143,13 @@ void ModelOptions::add_tier_options(CLI::App& command) {
       ->check(CLI::Range(1, 1024));
 }
 
+std::string_view tier_name(Tier tier) {
+  for (const auto& [name, value] : kTiers) {
+    if (value == tier) return name;
+  }
+  return "shared";
+}
+
 Result<Engine> open_engine(const ModelOptions& options, Load load) {
   EngineOptions engine = options.engine;
   engine.load = load;
@@ -116,6 +159,14 @@ Result<Engine> open_engine(const ModelOptions& options, Load load) {
     engine.resident = *std::move(resident);
   }
   engine.store.progress = progress_bar("loading");
+  if (engine.store.tier == Tier::automatic && load != Load::addresses) {
+    const auto checkpoint = Checkpoint::open(options.model, engine.checkpoint);
+    if (!checkpoint) return checkpoint.error();
+    const auto choice = choose_tier(checkpoint->tables(), engine.store);
+    if (!choice) return choice.error();
+    fmt::print(stderr, "tier {}: {}\n", tier_name(choice->tier), choice->reason);
+    engine.store.tier = choice->tier;
+  }
   return Engine::open(options.model, engine);
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "engram/engine.hpp"
 
@@ -25,7 +26,9 @@ struct ModelOptions {
   void add_tier_options(CLI::App& command);
 };
 
-// Opens with a progress bar.
+std::string_view tier_name(Tier tier);
+
+// Opens with a progress bar; says on stderr what tier automatic has chosen.
 Result<Engine> open_engine(const ModelOptions& options, Load load);
 
 // The tokenizer that --text goes through: the one given, or the model's own.

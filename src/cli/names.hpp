@@ -8,8 +8,9 @@
 
 namespace engram::cli {
 
+// And "shared:NAME".
 inline const std::map<std::string, Tier> kTiers = {
-    {"mmap", Tier::mmap}, {"ram", Tier::ram}, {"direct", Tier::direct}};
+    {"mmap", Tier::mmap}, {"ram", Tier::ram}, {"direct", Tier::direct}, {"auto", Tier::automatic}};
 inline const std::map<std::string, ReadMethod> kReadMethods = {{"auto", ReadMethod::automatic},
                                                                {"uring", ReadMethod::uring},
                                                                {"readahead", ReadMethod::readahead},

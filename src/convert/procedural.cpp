@@ -17,7 +17,7 @@ constexpr std::uint8_t kTileScale = 0x70;
 
 SplitMix64 generator(std::uint64_t seed, std::int64_t layer_id, std::uint64_t low) {
   const std::uint64_t start = seed + (static_cast<std::uint64_t>(layer_id) << 32) + low;
-  return SplitMix64(splitmix64_mix(start));
+  return SplitMix64(mix64(start));
 }
 
 // Streams of gate weights start where no row id can: at the top of 64 bits.
@@ -47,14 +47,6 @@ auto scale_from(std::uint8_t smallest) {
 }
 
 }  // namespace
-
-std::uint64_t splitmix64_mix(std::uint64_t z) {
-  z ^= z >> 30;
-  z *= 0xBF58'476D'1CE4'E5B9u;
-  z ^= z >> 27;
-  z *= 0x94D0'49BB'1331'11EBu;
-  return z ^ (z >> 31);
-}
 
 void fill_procedural_row(std::uint64_t seed, std::int64_t layer_id, std::uint64_t row,
                          std::span<std::byte> codes, std::span<std::byte> scales) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/mix64.hpp"
+
 namespace engram {
 
 // The geometry of the release, which procedural models keep.
@@ -12,14 +14,12 @@ inline constexpr std::size_t kProceduralHeadDim = 256;
 inline constexpr std::size_t kProceduralScales = 8;
 
 // Reference: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
-std::uint64_t splitmix64_mix(std::uint64_t z);
-
 class SplitMix64 {
  public:
   explicit SplitMix64(std::uint64_t state) : state_(state) {}
   std::uint64_t next() {
     state_ += 0x9E37'79B9'7F4A'7C15u;
-    return splitmix64_mix(state_);
+    return mix64(state_);
   }
 
  private:

@@ -4,20 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mix64.hpp"
+
 namespace engram {
 namespace {
-
-// The finaliser of splitmix64: every bit of the result depends on every bit of the id.
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ z >> 30) * 0xBF58'476D'1CE4'E5B9u;
-  z = (z ^ z >> 27) * 0x94D0'49BB'1331'11EBu;
-  return z ^ z >> 31;
-}
 
 std::uint32_t kind_of(const NgramCache::Id& id) { return id.table << 8 | (id.order + 1); }
 
 std::uint64_t hash_of(const NgramCache::Id& id) {
-  return mix(id.key + 0x9E37'79B9'7F4A'7C15u * kind_of(id));
+  return mix64(id.key + 0x9E37'79B9'7F4A'7C15u * kind_of(id));
 }
 
 // [0, count) from the upper half of a hash.
@@ -61,7 +56,7 @@ bool NgramCache::find(const Id& id, std::span<std::byte> out) {
 bool NgramCache::admits(const Id& id, std::uint64_t hash) {
   if (id.order == 0) return true;
   const auto print = static_cast<std::uint32_t>(hash) | 1;
-  std::atomic<std::uint32_t>& place = seen_once_[reduce(mix(hash), seen_once_.size())];
+  std::atomic<std::uint32_t>& place = seen_once_[reduce(mix64(hash), seen_once_.size())];
   return place.exchange(print, std::memory_order_relaxed) == print;
 }
 

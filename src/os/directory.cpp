@@ -1,7 +1,9 @@
 // Directories and names: what is there, room, renames.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +112,12 @@ Result<std::uint64_t> free_disk_bytes(const std::string& path) {
   struct statvfs info {};
   if (::statvfs(path.c_str(), &info) != 0) return system_error(errno, "cannot ask", path);
   return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+bool is_memory_file(const std::string& path) {
+  struct statfs info {};
+  if (::statfs(path.c_str(), &info) != 0) return false;
+  return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC;
 }
 
 std::uint64_t disk_usage_bytes(const std::string& path) {

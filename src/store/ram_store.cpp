@@ -183,7 +183,10 @@ Result<std::unique_ptr<RowStore>> open_rest(const TableSource& source, StoreOpti
 
 std::uint64_t ram_bytes(const TableSource& source, const StoreOptions& options) {
   const std::uint64_t copies = options.ram.numa == NumaPolicy::copies ? os::numa_nodes().size() : 1;
-  return ResidentRows(source, options.resident).count() * source.layout.row_bytes() * copies;
+  const std::uint64_t rows = options.resident.empty()
+                                 ? source.held_count()
+                                 : ResidentRows(source, options.resident).count();
+  return rows * source.layout.row_bytes() * copies;
 }
 
 Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,

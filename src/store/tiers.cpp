@@ -12,18 +12,6 @@ namespace {
 // Left to the rest of the process when tables are judged to fit.
 constexpr std::uint64_t kSpareBytes = std::uint64_t{256} << 20;
 
-Status check_memory(std::span<const TableSource> sources, const StoreOptions& options) {
-  std::uint64_t needed = 0;
-  for (const TableSource& source : sources) needed += ram_bytes(source, options);
-  const std::uint64_t available = os::available_memory_bytes();
-  if (range_fits(kSpareBytes, needed, available)) return {};
-  return make_error(
-      Code::out_of_memory,
-      "tier ram needs {} bytes for {} tables (and {} to spare), {} are available; tier "
-      "direct serves the same rows from the files",
-      needed, sources.size(), kSpareBytes, available);
-}
-
 Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
                                             const StoreOptions& options) {
   switch (options.tier) {
@@ -33,18 +21,44 @@ Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
       return open_ram_store(source, options);
     case Tier::direct:
       return open_direct_store(source, options);
+    case Tier::shared:
+    case Tier::automatic:
+      break;  // open_row_stores has resolved them
   }
   return make_error(Code::invalid_argument, "tier {} is not known", static_cast<int>(options.tier));
 }
 
 }  // namespace
 
+bool memory_fits(std::uint64_t needed) {
+  return range_fits(kSpareBytes, needed, os::available_memory_bytes());
+}
+
+Status check_memory(std::uint64_t needed, std::size_t table_count, std::string_view what) {
+  if (memory_fits(needed)) return {};
+  return make_error(Code::out_of_memory,
+                    "{} needs {} bytes for {} tables (and {} to spare), {} are available; tier "
+                    "direct serves the same rows from the files",
+                    what, needed, table_count, kSpareBytes, os::available_memory_bytes());
+}
+
 Result<std::vector<std::unique_ptr<RowStore>>> open_row_stores(std::span<const TableSource> sources,
                                                                const StoreOptions& options) {
-  if (options.tier == Tier::ram) {
-    ENGRAM_TRY(check_memory(sources, options));
-  } else if (!options.resident.empty()) {
+  if (options.tier == Tier::automatic) {
+    const auto choice = choose_tier(sources, options);
+    if (!choice) return choice.error();
+    StoreOptions chosen = options;
+    chosen.tier = choice->tier;
+    return open_row_stores(sources, chosen);
+  }
+  if (options.tier != Tier::ram && !options.resident.empty()) {
     return make_error(Code::invalid_argument, "rows can only be resident with tier ram");
+  }
+  if (options.tier == Tier::shared) return open_shared_stores(sources, options.shared);
+  if (options.tier == Tier::ram) {
+    std::uint64_t needed = 0;
+    for (const TableSource& source : sources) needed += ram_bytes(source, options);
+    ENGRAM_TRY(check_memory(needed, sources.size(), "tier ram"));
   }
   std::vector<std::unique_ptr<RowStore>> stores;
   for (const TableSource& source : sources) {

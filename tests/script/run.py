@@ -11,7 +11,8 @@ that ends with a blank line:
 
 `run` expects exit status 0; without `----` its output is not compared. `require shared` skips the
 script (exit 77) where the optional data folder is not there. $TMP, $DEMO and $SHARED stand for a
-fresh folder, the demo tokenizer and the data folder; in expected text too.
+fresh folder, the demo tokenizer and the data folder, $NAME for a name that no other test has; in
+expected text too. Shell lines find the program as $ENGRAM.
 """
 
 import os
@@ -82,7 +83,8 @@ def main():
         # The programs' own temporary files go to a folder of their own, where a test can look.
         scratch = pathlib.Path(folder, "scratch")
         scratch.mkdir()
-        variables = {"TMP": folder, "DEMO": DEMO, "SHARED": SHARED, "TMPDIR": str(scratch)}
+        variables = {"TMP": folder, "DEMO": DEMO, "SHARED": SHARED, "TMPDIR": str(scratch),
+                     "NAME": pathlib.Path(folder).name, "ENGRAM": ENGRAM}
         os.environ.update(variables)
         count = 0
         for number, lines in blocks(text):
