@@ -85,6 +85,32 @@ class ENGRAM_API Engine {
   std::unique_ptr<Impl> impl_;
 };
 
+// Counts the n-grams of a corpus, to find those worth keeping in a cache. One thread at a time; the
+// engine, opened with any Load, must outlive it. Memory: 4 bytes a token, and 8 more while asked.
+class ENGRAM_API Profile {
+ public:
+  explicit Profile(const Engine& engine) : engine_(&engine) {}
+  // One document: n-grams do not reach beyond its start.
+  Status add(std::span<const TokenId> document);
+  std::uint64_t token_count() const { return compressed_.size(); }
+  // N-grams of all tables that were met twice or more, the most frequent first, `count` at most.
+  Result<std::vector<TableNgram>> hottest(std::size_t count) const;
+
+ private:
+  const Engine* engine_;
+  std::vector<CompressedId> compressed_;    // all documents, one after another
+  std::vector<std::int64_t> begins_ = {0};  // of documents, and the end of the last
+};
+
+// A file of n-grams for Memory::warm, good for models of the same addressing only (token map,
+// multipliers and primes). Little endian: "ENGRHOT1"; the addressing's SHA-256 in hexadecimal; u64
+// count; for each its key u64, table index i32 and order i32; the SHA-256 of all before.
+ENGRAM_API Status write_hot_set(const std::string& path, const Engine& engine,
+                                std::span<const TableNgram> ngrams);
+// Code::corrupt where it is truncated, damaged, or of another addressing.
+ENGRAM_API Result<std::vector<TableNgram>> read_hot_set(const std::string& path,
+                                                        const Engine& engine);
+
 // One sequence of tokens. Holds the current chunk (the tokens of the last advance or prepare) and
 // the look-back before it. Copying forks the timeline. One thread at a time; the engine must
 // outlive it. Any chunking, rollback or fork gives exactly what one whole prefill gives.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "engram/export.h"
@@ -81,6 +82,14 @@ struct TableStats {
   std::uint64_t wait_ns = 0;     // spent in the store
 };
 
+// An n-gram of one table.
+struct TableNgram {
+  Key key = 0;
+  std::int32_t table_index = 0;
+  std::int32_t order = 2;
+  friend bool operator==(const TableNgram&, const TableNgram&) = default;
+};
+
 class NgramCache;
 
 // All tables of a model. Immutable; any number of threads may look up, each with its own
@@ -106,6 +115,13 @@ class ENGRAM_API Memory {
   TableStats stats(int table_index) const;
   // N-grams that the cache can hold; 0 without one.
   std::uint64_t cache_capacity() const;
+
+  // Fetches n-grams into the cache before anyone asks, the first ones first where it cannot hold
+  // them all, and a batch at a time in the order of the file. Others may look up meanwhile.
+  // `progress` counts n-grams. Code::invalid_argument without a cache, Code::unavailable once
+  // `stop` has asked for an end.
+  Status warm(std::span<const TableNgram> ngrams, const Progress& progress = {},
+              const std::stop_token& stop = {}) const;
 
   // keys [length, orders] -> output rows [length, orders * heads]. Equal keys of one order are read
   // and decoded once.
@@ -137,6 +153,7 @@ class ENGRAM_API Memory {
   void find_cached(Lookup& lookup) const;
   void offer_fetched(Lookup& lookup) const;
   Status decode(const RowOutput& output, Lookup& lookup) const;
+  Status warm_batch(std::span<const TableNgram> ngrams, Lookup& lookup) const;
   void count(const Lookup& lookup) const;
 
   Hasher hasher_;

@@ -163,6 +163,10 @@ struct TierChoice {
 ENGRAM_API Result<TierChoice> choose_tier(std::span<const TableSource> sources,
                                           const StoreOptions& options);
 
+// Asks the kernel to forget what the page cache has of the tables' files: for cold measurements.
+// Pages that are mapped stay, so close stores of tier mmap first.
+ENGRAM_API Status drop_cached(std::span<const TableSource> sources);
+
 // The time of reads of 4 KiB at random offsets of a table's file, past the page cache, and how they
 // were made.
 struct ReadProbe {

@@ -45,6 +45,8 @@ std::span<T> chunk_of(NpyArray& hidden, std::size_t first, std::size_t length) {
 Status run_apply(const ApplyOptions& options) {
   const auto engine = open_engine(options.model, Load::gates);
   if (!engine) return engine.error();
+  const auto warming = warm_behind(options.model, *engine);
+  if (!warming) return warming.error();
   const auto table = engine->hasher().spec().table_index(options.layer);
   if (!table) return table.error();
   const auto tokens = read_tokens(options.input, tokenizer_path(options.model, *engine));

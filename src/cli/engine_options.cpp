@@ -135,6 +135,7 @@ void ModelOptions::add_tier_options(CLI::App& command) {
       .add_option("--cache", engine.cache_bytes,
                   "Memory for rows of n-grams met before, in bytes (K, M, G: powers of 1024)")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option("--hot", hot, "N-grams to fill the cache with (see engram profile)");
   add_ram_options(command, engine.store, resident);
   command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
       ->transform(CLI::CheckedTransformer(kNanPolicies))
@@ -168,6 +169,20 @@ Result<Engine> open_engine(const ModelOptions& options, Load load) {
     engine.store.tier = choice->tier;
   }
   return Engine::open(options.model, engine);
+}
+
+Result<std::jthread> warm_behind(const ModelOptions& options, const Engine& engine) {
+  if (options.hot.empty()) return std::jthread();
+  if (engine.memory()->cache_capacity() == 0) return usage_error("--hot: needs --cache");
+  auto ngrams = read_hot_set(options.hot, engine);
+  if (!ngrams) return std::move(ngrams).error();
+  return std::jthread([ngrams = *std::move(ngrams), &engine](const std::stop_token& stop) {
+    const Status status =
+        engine.memory()->warm(ngrams, progress_bar("warming", Counts::other), stop);
+    if (!status && !stop.stop_requested()) {
+      fmt::print(stderr, "engram: --hot: {}\n", status.error().message);
+    }
+  });
 }
 
 std::string tokenizer_path(const ModelOptions& options, const Engine& engine) {

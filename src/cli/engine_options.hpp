@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "engram/engine.hpp"
 
@@ -18,6 +19,7 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 struct ModelOptions {
   std::string model;
   std::string resident;  // as given: LAYER:ORDER,ORDER;...
+  std::string hot;       // a file of n-grams for the cache
   EngineOptions engine;
 
   // MODEL, --tokenizer, --token-map-sha256, and the checkpoint options.
@@ -30,6 +32,11 @@ std::string_view tier_name(Tier tier);
 
 // Opens with a progress bar; says on stderr what tier automatic has chosen.
 Result<Engine> open_engine(const ModelOptions& options, Load load);
+
+// A thread that fills the cache from --hot while the command goes on, and ends with it; none
+// without
+// --hot. The engine must outlive it.
+Result<std::jthread> warm_behind(const ModelOptions& options, const Engine& engine);
 
 // The tokenizer that --text goes through: the one given, or the model's own.
 std::string tokenizer_path(const ModelOptions& options, const Engine& engine);

@@ -72,6 +72,8 @@ Status run_lookup(const LookupOptions& options) {
   }
   const auto engine = open_engine(options.model, Load::rows);
   if (!engine) return engine.error();
+  const auto warming = warm_behind(options.model, *engine);
+  if (!warming) return warming.error();
   const auto table = engine->hasher().spec().table_index(options.layer);
   if (!table) return table.error();
   if (!options.rows.empty()) return lookup_rows(options, *engine, *table);

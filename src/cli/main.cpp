@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   engram::cli::add_lookup(app, run);
   engram::cli::add_apply(app, run);
   engram::cli::add_load(app, run);
+  engram::cli::add_profile(app, run);
   engram::cli::add_token_map(app, run);
   engram::cli::add_convert(app, run);
   engram::cli::add_shard(app, run);

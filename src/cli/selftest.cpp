@@ -176,6 +176,8 @@ Status run_selftest(const ModelOptions& options) {
   if (!options.model.empty()) {
     const auto engine = open_engine(options, Load::gates);
     if (!engine) return engine.error();
+    const auto warming = warm_behind(options, *engine);
+    if (!warming) return warming.error();
     return check_model(*engine);
   }
   const auto model = DemoModel::make();

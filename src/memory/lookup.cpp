@@ -71,6 +71,10 @@ class Stopwatch {
 
 }  // namespace
 
+void pack_rows(const RowLayout& layout, std::span<const RowView> views, std::byte* packed) {
+  copy_rows(layout, views, 0, views.size(), packed);
+}
+
 void LookupWorkspace::Impl::reset(int table, const RowStore& from, std::size_t unit_rows,
                                   std::size_t unit_count) {
   table_index = table;
@@ -177,7 +181,7 @@ void Memory::offer_fetched(Lookup& lookup) const {
     std::copy(views.begin(), views.end(),
               lookup.views.begin() + static_cast<std::ptrdiff_t>(i * heads));
     const auto rows = std::span(lookup.cached).subspan(i * unit_bytes, unit_bytes);
-    copy_rows(layout, views, 0, heads, rows.data());
+    pack_rows(layout, views, rows.data());
     cache_->offer(lookup.ids[i], rows);
   }
 }

@@ -57,6 +57,9 @@ struct LookupWorkspace::Impl {
   std::span<RowView> wanted_views() { return ids.empty() ? views : missing_views; }
 };
 
+// views [count] -> packed [count, row_bytes]: codes, scales, biases.
+void pack_rows(const RowLayout& layout, std::span<const RowView> views, std::byte* packed);
+
 // Workspaces of tickets that were spent.
 struct Ticket::Pool {
   std::unique_ptr<LookupWorkspace::Impl> take();

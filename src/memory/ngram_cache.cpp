@@ -70,10 +70,13 @@ std::size_t NgramCache::victim(Set& set) {
 }
 
 void NgramCache::offer(const Id& id, std::span<const std::byte> rows) {
+  // One use short of the most recent: what is never met again leaves first.
+  if (sets_ != 0 && admits(id, hash_of(id))) insert(id, rows, 1);
+}
+
+void NgramCache::insert(const Id& id, std::span<const std::byte> rows, std::uint8_t recency) {
   if (sets_ == 0) return;
-  const std::uint64_t hash = hash_of(id);
-  if (!admits(id, hash)) return;
-  const std::uint64_t at = reduce(hash, sets_);
+  const std::uint64_t at = reduce(hash_of(id), sets_);
   const std::uint32_t kind = kind_of(id);
   const std::lock_guard lock(locks_[at % kLocks]);
   Set& set = index_[at];
@@ -84,8 +87,7 @@ void NgramCache::offer(const Id& id, std::span<const std::byte> rows) {
   std::memcpy(rows_at(at, way), rows.data(), rows.size());
   set.keys[way] = id.key;
   set.kinds[way] = kind;
-  // One use short of the most recent: what is never met again leaves first.
-  set.recency[way] = 1;
+  set.recency[way] = recency;
 }
 
 }  // namespace engram

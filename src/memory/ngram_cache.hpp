@@ -38,6 +38,8 @@ class NgramCache {
   bool find(const Id& id, std::span<std::byte> out);
   // Offers rows that had to be fetched; the cache may decline.
   void offer(const Id& id, std::span<const std::byte> rows);
+  // Takes rows that are known to be asked for again.
+  void insert(const Id& id, std::span<const std::byte> rows) { insert(id, rows, kMostRecent); }
 
  private:
   static constexpr std::size_t kWays = 8;
@@ -54,6 +56,7 @@ class NgramCache {
     return rows_.get() + (set * kWays + way) * rows_bytes_;
   }
   bool admits(const Id& id, std::uint64_t hash);
+  void insert(const Id& id, std::span<const std::byte> rows, std::uint8_t recency);
   static std::size_t victim(Set& set);
 
   std::size_t rows_bytes_;

@@ -120,6 +120,15 @@ bool is_memory_file(const std::string& path) {
   return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC;
 }
 
+Status forget_cached(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return system_error(errno, "cannot open", path);
+  ::fdatasync(descriptor);
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(descriptor);
+  return {};
+}
+
 std::uint64_t disk_usage_bytes(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return 0;

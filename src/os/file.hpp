@@ -120,6 +120,8 @@ void remove_file(const std::string& path);
 Result<std::uint64_t> free_disk_bytes(const std::string& path);
 // Whether the file system of `path` lives in memory (tmpfs, ramfs).
 bool is_memory_file(const std::string& path);
+// Writes a file's changed pages out and lets the page cache forget it. Advice only.
+Status forget_cached(const std::string& path);
 // Bytes a file takes on its device: less than its size where it has holes. 0 where it is not there.
 std::uint64_t disk_usage_bytes(const std::string& path);
 // Nanoseconds since the epoch of a file's last change; 0 where it is not there.

@@ -69,6 +69,17 @@ Result<ReadProbe> probe_reads(const TableSource& source, std::size_t count, Read
   return ReadProbe{(*reader)->method(), passed.count()};
 }
 
+Status drop_cached(std::span<const TableSource> sources) {
+  for (const TableSource& source : sources) {
+    for (const TensorExtent* tensor : {&source.weight, source.scale ? &*source.scale : nullptr,
+                                       source.bias ? &*source.bias : nullptr}) {
+      if (tensor == nullptr) continue;
+      for (const std::string& path : tensor->files()) ENGRAM_TRY(os::forget_cached(path));
+    }
+  }
+  return {};
+}
+
 Result<TierChoice> choose_tier(std::span<const TableSource> sources, const StoreOptions& options) {
   if (sources.empty()) return TierChoice{Tier::mmap, "there are no tables"};
   std::uint64_t needed = 0;
