@@ -22,20 +22,14 @@ std::uint64_t reduce(std::uint64_t hash, std::uint64_t count) { return (hash >> 
 
 NgramCache::NgramCache(std::size_t rows_bytes, std::uint64_t budget_bytes)
     : rows_bytes_(rows_bytes), locks_(kLocks) {
-  // Two fingerprints are kept for every n-gram that fits.
-  const std::uint64_t set_bytes =
-      sizeof(Set) + kWays * (rows_bytes + 2 * sizeof(std::atomic<std::uint32_t>));
+  const std::uint64_t set_bytes = sizeof(Set) + kWays * rows_bytes;
   constexpr std::uint64_t kSetsMax = std::uint64_t{1} << 32;  // what reduce() can reach
   sets_ = std::min(budget_bytes / set_bytes, kSetsMax);
   index_.resize(sets_);
   rows_ = std::make_unique_for_overwrite<std::byte[]>(sets_ * kWays * rows_bytes);
-  seen_once_ = std::vector<std::atomic<std::uint32_t>>(sets_ * kWays * 2);
 }
 
-std::uint64_t NgramCache::size_bytes() const {
-  return index_.size() * sizeof(Set) + sets_ * kWays * rows_bytes_ +
-         seen_once_.size() * sizeof(std::atomic<std::uint32_t>);
-}
+std::uint64_t NgramCache::size_bytes() const { return sets_ * (sizeof(Set) + kWays * rows_bytes_); }
 
 bool NgramCache::find(const Id& id, std::span<std::byte> out) {
   if (sets_ == 0) return false;
@@ -45,19 +39,11 @@ bool NgramCache::find(const Id& id, std::span<std::byte> out) {
   Set& set = index_[at];
   for (std::size_t way = 0; way < kWays; ++way) {
     if (set.keys[way] != id.key || set.kinds[way] != kind) continue;
-    set.recency[way] = kMostRecent;
+    set.recency[way] = std::min<std::uint8_t>(set.recency[way] + kStep, kMostRecent);
     std::memcpy(out.data(), rows_at(at, way), out.size());
     return true;
   }
   return false;
-}
-
-// Long n-grams must have been met before; the list of those is lossy, and needs no lock for that.
-bool NgramCache::admits(const Id& id, std::uint64_t hash) {
-  if (id.order == 0) return true;
-  const auto print = static_cast<std::uint32_t>(hash) | 1;
-  std::atomic<std::uint32_t>& place = seen_once_[reduce(mix64(hash), seen_once_.size())];
-  return place.exchange(print, std::memory_order_relaxed) == print;
 }
 
 std::size_t NgramCache::victim(Set& set) {
@@ -70,11 +56,14 @@ std::size_t NgramCache::victim(Set& set) {
 }
 
 void NgramCache::offer(const Id& id, std::span<const std::byte> rows) {
-  // One use short of the most recent: what is never met again leaves first.
-  if (sets_ != 0 && admits(id, hash_of(id))) insert(id, rows, 1);
+  put(id, rows, id.order == 0 ? kStep : 1);
 }
 
-void NgramCache::insert(const Id& id, std::span<const std::byte> rows, std::uint8_t recency) {
+void NgramCache::insert(const Id& id, std::span<const std::byte> rows) {
+  put(id, rows, kMostRecent);
+}
+
+void NgramCache::put(const Id& id, std::span<const std::byte> rows, std::uint8_t recency) {
   if (sets_ == 0) return;
   const std::uint64_t at = reduce(hash_of(id), sets_);
   const std::uint32_t kind = kind_of(id);

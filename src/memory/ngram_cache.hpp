@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,9 +14,12 @@ namespace engram {
 // Set-associative, of a fixed number of bytes that are taken when it is made. Any number of threads
 // may use it; a set is locked while its rows are copied.
 //
-// Admission goes by order: an n-gram of order 2 comes in at once, a longer one only when it is met
-// a second time (a list of fingerprints remembers the first), because most of those never are.
-// Within a set the entry goes that was used least recently, as a clock of two bits tells.
+// Within a set the entry goes that a clock of three bits finds idle: a use moves it three steps,
+// and new n-grams of order 2 start three steps up, longer ones one, because most of those are never
+// met again. Simulated on 15 million tokens of documentation and 19 million of code, from 4 MiB to
+// 4 GiB, that is the best of what was tried, and above an exact LRU everywhere; a list of n-grams
+// met once, that longer ones must be on to come in at all, is below it, for text repeats itself
+// soon or never (docs/BENCHMARKS.md).
 class NgramCache {
  public:
   // As many n-grams of `rows_bytes` as fit `budget_bytes` with all that belongs to them.
@@ -36,15 +38,16 @@ class NgramCache {
 
   // Copies the rows to `out`, at most rows_bytes; false where they are not here.
   bool find(const Id& id, std::span<std::byte> out);
-  // Offers rows that had to be fetched; the cache may decline.
+  // Keeps rows that had to be fetched.
   void offer(const Id& id, std::span<const std::byte> rows);
   // Takes rows that are known to be asked for again.
-  void insert(const Id& id, std::span<const std::byte> rows) { insert(id, rows, kMostRecent); }
+  void insert(const Id& id, std::span<const std::byte> rows);
 
  private:
-  static constexpr std::size_t kWays = 8;
+  static constexpr std::size_t kWays = 16;
   static constexpr std::size_t kLocks = 1024;
-  static constexpr std::uint8_t kMostRecent = 3;
+  static constexpr std::uint8_t kMostRecent = 7;
+  static constexpr std::uint8_t kStep = 3;
 
   struct Set {
     std::array<std::uint64_t, kWays> keys;
@@ -55,15 +58,13 @@ class NgramCache {
   std::byte* rows_at(std::uint64_t set, std::size_t way) const {
     return rows_.get() + (set * kWays + way) * rows_bytes_;
   }
-  bool admits(const Id& id, std::uint64_t hash);
-  void insert(const Id& id, std::span<const std::byte> rows, std::uint8_t recency);
+  void put(const Id& id, std::span<const std::byte> rows, std::uint8_t recency);
   static std::size_t victim(Set& set);
 
   std::size_t rows_bytes_;
   std::uint64_t sets_ = 0;
   std::vector<Set> index_;
-  std::unique_ptr<std::byte[]> rows_;                  // [sets, kWays, rows_bytes]
-  std::vector<std::atomic<std::uint32_t>> seen_once_;  // fingerprints of declined n-grams
+  std::unique_ptr<std::byte[]> rows_;  // [sets, kWays, rows_bytes]
   std::vector<std::mutex> locks_;
 };
 
