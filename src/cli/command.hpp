@@ -24,6 +24,7 @@ void add_shard(CLI::App& app, Run& run);
 void add_rotate(CLI::App& app, Run& run);
 void add_compare(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
 void add_profile(CLI::App& app, Run& run);
 void add_load(CLI::App& app, Run& run);    // and unload
 void add_verify(CLI::App& app, Run& run);  // and manifest

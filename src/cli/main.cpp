@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   engram::cli::add_verify(app, run);
   engram::cli::add_make_model(app, run);
   engram::cli::add_selftest(app, run);
+  engram::cli::add_bench(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
