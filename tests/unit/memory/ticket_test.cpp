@@ -8,10 +8,9 @@
 #include "engram/memory.hpp"
 
 #include "os/block_reader.hpp"
-#include "tests/support/hash_fixture.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/random.hpp"
-#include "tests/support/temporary.hpp"
+#include "tests/support/two_tables.hpp"
 
 namespace engram {
 namespace {
@@ -20,65 +19,15 @@ using test::fails;
 using test::is_ok;
 
 constexpr std::array kPriorities = {Priority::now, Priority::soon, Priority::whenever};
-constexpr std::size_t kHeadDim = 32;
-constexpr std::size_t kRowBytes = kHeadDim + 1;
-
-// Two tables of some 25,000 rows: more pages than any queue holds at once.
-class TicketTest : public ::testing::Test {
+class TicketTest : public test::TwoTables {
  protected:
-  TicketTest() {
-    HashConfig config = test::toy_config();
-    config.first_prime_at_least = 4200;
-    hasher_.emplace(test::make_hasher(config));
-    test::Random random(5);
-    for (std::size_t table = 0; table < 2; ++table) {
-      const LayerHash& layer = hasher_->spec().layers()[table];
-      TableSource source;
-      source.layer_id = layer.layer_id;
-      source.layout.head_dim = kHeadDim;
-      source.row_count = layer.row_count;
-      source.weight = write("codes" + std::to_string(table), kHeadDim, layer.row_count, random);
-      source.scale = write("scales" + std::to_string(table), 1, layer.row_count, random);
-      sources_.push_back(source);
-    }
-    ids_.resize(700);
-    for (CompressedId& id : ids_) id = static_cast<CompressedId>(random.below(16));
-    keys_ = test::keys_of(*hasher_, ids_);
-  }
   void TearDown() override { os::set_read_fault(nullptr); }
-
-  TensorExtent write(const std::string& name, std::size_t columns, std::uint64_t rows,
-                     test::Random& random) {
-    std::string bytes(columns * rows, '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random.below(120));
-    TensorExtent extent;
-    extent.path = folder_ / name;
-    extent.shape = {rows, columns};
-    extent.size_bytes = extent.file_bytes = bytes.size();
-    test::write_file(extent.path, bytes);
-    return extent;
-  }
 
   Memory open(Tier tier, ReadMethod method = ReadMethod::automatic, std::uint64_t cache = 0) {
     StoreOptions options;
     options.tier = tier;
     options.read_method = method;
-    auto stores = open_row_stores(sources_, options);
-    EXPECT_TRUE(is_ok(stores));
-    auto memory = Memory::create(*hasher_, *std::move(stores), NanPolicy::propagate, cache);
-    EXPECT_TRUE(is_ok(memory));
-    return *std::move(memory);
-  }
-
-  // Keys of `count` tokens from the first.
-  std::span<const Key> keys(int table, std::size_t first, std::size_t count) const {
-    return std::span(keys_).subspan((static_cast<std::size_t>(table) * ids_.size() + first) * 3,
-                                    count * 3);
-  }
-
-  static RowOutput raw(std::string& bytes, std::size_t key_count) {
-    bytes.assign(key_count * 2 * kRowBytes, '\xEE');
-    return {OutputFormat::raw, std::as_writable_bytes(std::span(bytes)), 0};
+    return make_memory(options, cache);
   }
 
   std::string looked_up(const Memory& memory, int table, std::size_t first, std::size_t count) {
@@ -88,11 +37,6 @@ class TicketTest : public ::testing::Test {
     return bytes;
   }
 
-  test::TemporaryDirectory folder_;
-  std::optional<Hasher> hasher_;
-  std::vector<TableSource> sources_;
-  std::vector<CompressedId> ids_;
-  std::vector<Key> keys_;
   LookupWorkspace workspace_;
 };
 
