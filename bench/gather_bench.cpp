@@ -45,7 +45,9 @@ class BenchStore final : public RowStore {
   }
 
   const TableSource& source() const override { return source_; }
-  StoreReport report() const override { return {Tier::ram, kTableBytes, kTableBytes, rows_.huge_bytes(), {}}; }
+  StoreReport report() const override {
+    return {Tier::ram, kTableBytes, kTableBytes, rows_.huge_bytes(), {}};
+  }
   const std::byte* row(RowId id) const {
     return rows_.bytes().data() + static_cast<std::size_t>(id) * kRowBytes;
   }

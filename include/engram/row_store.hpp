@@ -25,11 +25,9 @@ struct RowView {
 };
 
 // The view of a row whose codes, scales and biases follow each other.
-inline RowView packed_view(const RowLayout& layout, const std::byte* row) {
-  const std::size_t scales_at = layout.code_bytes();
-  const std::size_t biases_at = scales_at + layout.scale_bytes();
-  return {row, layout.scale_bytes() != 0 ? row + scales_at : nullptr,
-          layout.bias_bytes() != 0 ? row + biases_at : nullptr};
+inline RowView packed_view(const RowSizes& sizes, const std::byte* row) {
+  return {row, sizes.scales != 0 ? row + sizes.codes : nullptr,
+          sizes.biases != 0 ? row + sizes.codes + sizes.scales : nullptr};
 }
 
 // What a store is and what it got from the system.

@@ -57,6 +57,14 @@ enum class RowFormat : std::uint8_t {
   q2_k,         // 84 bytes
 };
 
+// Bytes of a stored row's parts.
+struct RowSizes {
+  std::size_t codes = 0;
+  std::size_t scales = 0;
+  std::size_t biases = 0;
+  std::size_t total() const { return codes + scales + biases; }
+};
+
 // The sizes of one stored row. Its codes, scales and biases may lie in several tensors.
 struct ENGRAM_API RowLayout {
   RowFormat format = RowFormat::fp8_e4m3_e8m0;
@@ -70,6 +78,8 @@ struct ENGRAM_API RowLayout {
   std::size_t code_bytes() const;
   std::size_t scale_bytes() const;  // 0 where the format has no scales
   std::size_t bias_bytes() const;   // 0 where the format has no biases
+  // All three; for loops, which should ask once.
+  RowSizes sizes() const { return {code_bytes(), scale_bytes(), bias_bytes()}; }
   // Codes, then scales, then biases: the raw output form.
   std::size_t row_bytes() const { return code_bytes() + scale_bytes() + bias_bytes(); }
   friend bool operator==(const RowLayout&, const RowLayout&) = default;

@@ -57,6 +57,16 @@ Status TableReader::read_parts(std::uint64_t first, std::uint64_t count,
                               out.first(count * part.row_bytes));
   }
   const std::size_t row_bytes = source_.layout.row_bytes();
+  // A stretch at a time, so that what was read is still near when it is put in its place.
+  constexpr std::size_t kNearBytes = std::size_t{512} << 10;
+  const std::uint64_t near_rows = std::max<std::uint64_t>(1, kNearBytes / row_bytes);
+  if (count > near_rows) {
+    for (std::uint64_t done = 0; done < count; done += near_rows) {
+      const std::uint64_t rows = std::min(near_rows, count - done);
+      ENGRAM_TRY(read_parts(first + done, rows, out.subspan(done * row_bytes, rows * row_bytes)));
+    }
+    return {};
+  }
   std::byte* column = out.data();
   for (const Part& part : parts_) {
     const auto borrowed = buffers_->take(count * part.row_bytes);

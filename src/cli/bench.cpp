@@ -14,6 +14,7 @@ namespace {
 struct Command {
   BenchOptions options;
   CorpusInput corpus;
+  std::string workload;  // only this one; empty: all
   bool json = false;
   std::string svg;  // curves
 };
@@ -56,6 +57,7 @@ Status run_bench(const Command& command, const Kind& kind) {
   auto loads = workloads(command, bench->engine());
   if (!loads) return std::move(loads).error();
   for (Workload& workload : *loads) {
+    if (!command.workload.empty() && workload.name() != command.workload) continue;
     const auto result = kind.run(*bench, workload);
     if (!result) return result.error();
     fmt::print("{}\n", report_line(*result, command.json));
@@ -78,6 +80,10 @@ void add_kind(CLI::App& bench, Run& run, const std::string& name, const Kind& ki
   command->options.model.add_options(*sub);
   command->corpus.add_options(*sub, false);
   if (kind.load != Load::addresses) command->options.model.add_tier_options(*sub);
+  sub->add_option("--workload", command->workload,
+                  "Only this one: text (of --text-files), uniform (random ids: the worst case) or "
+                  "one-token (the best)")
+      ->check(CLI::IsMember({"text", "uniform", "one-token"}));
   sub->add_option("--tokens", command->options.tokens, "Tokens of one round");
   sub->add_option("--rounds", command->options.rounds, "Rounds")
       ->check(CLI::Range(1, 100'000))

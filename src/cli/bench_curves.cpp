@@ -38,7 +38,7 @@ class OneRow final : public RowStore {
   Status finish(std::span<const RowId> rows, std::span<RowView> views,
                 FetchScratch& /*scratch*/) const override {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      views[i] = packed_view(source_.layout, row_.data());
+      views[i] = packed_view(source_.layout.sizes(), row_.data());
     }
     return {};
   }

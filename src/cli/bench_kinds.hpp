@@ -51,6 +51,7 @@ class Bench {
   std::optional<Engine> reference_;
   Load load_ = Load::rows;
   FetchScratch scratch_;
+  std::vector<std::byte> arena_;
   std::uint64_t seed_ = 0;
   std::uint64_t sink_ = 0;
 };

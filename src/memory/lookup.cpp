@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kBlockRows = 48;
 // Rows ahead of the copy whose lines are requested: 16 rows of 5 lines saturate a core's misses.
 constexpr std::size_t kPrefetchRows = 16;
+// N-grams ahead of the one that the cache is asked for.
+constexpr std::size_t kPrefetchNgrams = 4;
 constexpr std::size_t kLineBytes = 64;
 
 // Asks for every line of [begin, begin + bytes).
@@ -29,28 +31,36 @@ inline void prefetch(const std::byte* begin, std::size_t bytes) {
   }
 }
 
-inline void prefetch_row(const RowView& view, const RowLayout& layout) {
-  prefetch(view.codes, layout.code_bytes());
-  if (view.scales != nullptr) prefetch(view.scales, layout.scale_bytes());
-  if (view.biases != nullptr) prefetch(view.biases, layout.bias_bytes());
-}
+// Brings rows together, however their parts lie.
+class RowCopier {
+ public:
+  explicit RowCopier(const RowLayout& layout) : sizes_(layout.sizes()), total_(sizes_.total()) {}
+  std::size_t row_bytes() const { return total_; }
 
-// views [count] -> packed [count, row_bytes]
-void copy_rows(const RowLayout& layout, std::span<const RowView> views, std::size_t begin,
-               std::size_t count, std::byte* packed) {
-  const std::size_t code_bytes = layout.code_bytes();
-  const std::size_t scale_bytes = layout.scale_bytes();
-  const std::size_t bias_bytes = layout.bias_bytes();
-  for (std::size_t i = begin; i < begin + count; ++i) {
-    if (i + kPrefetchRows < views.size()) prefetch_row(views[i + kPrefetchRows], layout);
-    std::memcpy(packed, views[i].codes, code_bytes);
-    packed += code_bytes;
-    if (scale_bytes != 0) std::memcpy(packed, views[i].scales, scale_bytes);
-    packed += scale_bytes;
-    if (bias_bytes != 0) std::memcpy(packed, views[i].biases, bias_bytes);
-    packed += bias_bytes;
+  void prefetch_row(const RowView& view) const {
+    if (in_one_piece(view)) return prefetch(view.codes, total_);
+    prefetch(view.codes, sizes_.codes);
+    if (view.scales != nullptr) prefetch(view.scales, sizes_.scales);
+    if (view.biases != nullptr) prefetch(view.biases, sizes_.biases);
   }
-}
+
+  void copy(const RowView& view, std::byte* out) const {
+    std::memcpy(out, view.codes, sizes_.codes);
+    if (sizes_.scales != 0) std::memcpy(out + sizes_.codes, view.scales, sizes_.scales);
+    if (sizes_.biases != 0) {
+      std::memcpy(out + sizes_.codes + sizes_.scales, view.biases, sizes_.biases);
+    }
+  }
+
+ private:
+  bool in_one_piece(const RowView& view) const {
+    const RowView packed = packed_view(sizes_, view.codes);
+    return view.scales == packed.scales && view.biases == packed.biases;
+  }
+
+  RowSizes sizes_;
+  std::size_t total_;
+};
 
 // Adds the time until it is destroyed.
 class Stopwatch {
@@ -69,10 +79,37 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// Where rows go in the output, one after another as the plan has them.
+class OutputRows {
+ public:
+  OutputRows(const RowOutput& output, std::span<const std::size_t> units, std::size_t rows_per_unit)
+      : output_(output), units_(units), rows_per_unit_(rows_per_unit) {}
+
+  std::byte* next() {
+    const std::size_t row = units_[unit_] * rows_per_unit_ + head_;
+    if (++head_ == rows_per_unit_) {
+      head_ = 0;
+      ++unit_;
+    }
+    return output_.bytes.data() + row * output_.stride_bytes;
+  }
+
+ private:
+  const RowOutput& output_;
+  std::span<const std::size_t> units_;
+  std::size_t rows_per_unit_;
+  std::size_t unit_ = 0;
+  std::size_t head_ = 0;
+};
+
 }  // namespace
 
 void pack_rows(const RowLayout& layout, std::span<const RowView> views, std::byte* packed) {
-  copy_rows(layout, views, 0, views.size(), packed);
+  const RowCopier copier(layout);
+  for (const RowView& view : views) {
+    copier.copy(view, packed);
+    packed += copier.row_bytes();
+  }
 }
 
 void LookupWorkspace::Impl::reset(int table, const RowStore& from, std::size_t unit_rows,
@@ -121,12 +158,13 @@ Status Memory::plan(int table_index, std::span<const Key> keys, Lookup& lookup) 
 Status Memory::begin(Lookup& lookup, Priority priority) const {
   lookup.views.resize(lookup.rows.size());
   if (!lookup.ids.empty()) find_cached(lookup);
+  if (lookup.wanted().empty()) return {};  // a store may ask the system before it reads
   const Stopwatch stopwatch(lookup.wait_ns);
   return lookup.store->begin(lookup.wanted(), lookup.fetch, priority);
 }
 
 Status Memory::finish(Lookup& lookup, const RowOutput& output) const {
-  {
+  if (!lookup.wanted().empty()) {
     const Stopwatch stopwatch(lookup.wait_ns);
     ENGRAM_TRY(lookup.store->finish(lookup.wanted(), lookup.wanted_views(), lookup.fetch));
   }
@@ -148,19 +186,19 @@ Status Memory::finish(Lookup& lookup, const RowOutput& output) const {
 
 // Views of units that the cache has point into `cached`; the others are missing.
 void Memory::find_cached(Lookup& lookup) const {
-  const RowLayout& layout = lookup.store->source().layout;
+  const RowSizes sizes = lookup.store->source().layout.sizes();
   const std::size_t heads = lookup.rows_per_unit;
-  const std::size_t unit_bytes = heads * layout.row_bytes();
+  const std::size_t unit_bytes = heads * sizes.total();
   lookup.cached.resize(lookup.ids.size() * unit_bytes);
   lookup.missing.clear();
   lookup.missing_rows.clear();
   for (std::size_t i = 0; i < lookup.ids.size(); ++i) {
+    if (i + kPrefetchNgrams < lookup.ids.size()) cache_->prefetch(lookup.ids[i + kPrefetchNgrams]);
     const auto rows = std::span(lookup.cached).subspan(i * unit_bytes, unit_bytes);
     if (cache_->find(lookup.ids[i], rows)) {
       ++lookup.orders[lookup.ids[i].order].hits;
       for (std::size_t head = 0; head < heads; ++head) {
-        lookup.views[i * heads + head] =
-            packed_view(layout, rows.data() + head * layout.row_bytes());
+        lookup.views[i * heads + head] = packed_view(sizes, rows.data() + head * sizes.total());
       }
       continue;
     }
@@ -188,25 +226,27 @@ void Memory::offer_fetched(Lookup& lookup) const {
 
 Status Memory::decode(const RowOutput& output, Lookup& lookup) const {
   const RowLayout& layout = lookup.store->source().layout;
-  lookup.packed.resize(kBlockRows * layout.row_bytes());
-  lookup.outputs.resize(kBlockRows);
+  const RowCopier copier(layout);
   const std::span<const RowView> views = lookup.views;
+  OutputRows outputs(output, lookup.units, lookup.rows_per_unit);
+  // Stored bytes that nobody wants looked at need no second pass.
+  const bool copy_only = output.format == OutputFormat::raw && nan_policy_ != NanPolicy::reject;
+  lookup.packed.resize(kBlockRows * copier.row_bytes());
+  lookup.outputs.resize(kBlockRows);
   for (std::size_t i = 0; i < std::min(kPrefetchRows, views.size()); ++i) {
-    prefetch_row(views[i], layout);
+    copier.prefetch_row(views[i]);
   }
-  std::size_t unit = 0;
-  std::size_t head = 0;
   for (std::size_t begin = 0; begin < views.size(); begin += kBlockRows) {
     const std::size_t count = std::min(kBlockRows, views.size() - begin);
     for (std::size_t i = 0; i < count; ++i) {
-      lookup.outputs[i] = output.bytes.data() +
-                          (lookup.units[unit] * lookup.rows_per_unit + head) * output.stride_bytes;
-      if (++head == lookup.rows_per_unit) {
-        head = 0;
-        ++unit;
+      if (begin + i + kPrefetchRows < views.size()) {
+        copier.prefetch_row(views[begin + i + kPrefetchRows]);
       }
+      lookup.outputs[i] = outputs.next();
+      copier.copy(views[begin + i],
+                  copy_only ? lookup.outputs[i] : lookup.packed.data() + i * copier.row_bytes());
     }
-    copy_rows(layout, views, begin, count, lookup.packed.data());
+    if (copy_only) continue;
     const std::size_t bad = decode_rows(layout, output.format, lookup.packed.data(),
                                         std::span(lookup.outputs).first(count));
     if (bad < count && nan_policy_ == NanPolicy::reject) {

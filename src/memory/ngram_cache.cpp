@@ -31,6 +31,14 @@ NgramCache::NgramCache(std::size_t rows_bytes, std::uint64_t budget_bytes)
 
 std::uint64_t NgramCache::size_bytes() const { return sets_ * (sizeof(Set) + kWays * rows_bytes_); }
 
+void NgramCache::prefetch(const Id& id) const {
+  if (sets_ == 0) return;
+  const std::uint64_t at = reduce(hash_of(id), sets_);
+  __builtin_prefetch(&locks_[at % kLocks]);
+  const auto* set = reinterpret_cast<const std::byte*>(&index_[at]);
+  for (std::size_t line = 0; line < sizeof(Set); line += 64) __builtin_prefetch(set + line);
+}
+
 bool NgramCache::find(const Id& id, std::span<std::byte> out) {
   if (sets_ == 0) return false;
   const std::uint64_t at = reduce(hash_of(id), sets_);

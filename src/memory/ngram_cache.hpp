@@ -36,6 +36,8 @@ class NgramCache {
     std::uint32_t order;
   };
 
+  // Asks for the memory in which find() will look: worth it a few n-grams ahead.
+  void prefetch(const Id& id) const;
   // Copies the rows to `out`, at most rows_bytes; false where they are not here.
   bool find(const Id& id, std::span<std::byte> out);
   // Keeps rows that had to be fetched.

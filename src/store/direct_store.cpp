@@ -80,12 +80,13 @@ class DirectStore final : public RowStore {
     FetchScratch::Impl& scratch = owner.impl();
     ENGRAM_TRY(scratch.make_reader(method_));
     for (const PartFiles& files : files_) ENGRAM_TRY(files.check_unchanged());
-    const std::size_t bytes = rows.size() * read_bytes();
+    const std::size_t stride = read_bytes();
+    const std::size_t bytes = rows.size() * stride;
     if (scratch.rows.size() < bytes) scratch.rows.resize(bytes);
     scratch.source = &source_;
     scratch.wants.clear();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      want_row(*source_.position(rows[i]), i * read_bytes(), scratch.wants);
+      want_row(*source_.position(rows[i]), i * stride, scratch.wants);
     }
     scratch.plan();
     scratch.reader->begin(scratch.reads, scratch, priority);
@@ -97,13 +98,13 @@ class DirectStore final : public RowStore {
     ENGRAM_TRY(check_views(rows, views));
     FetchScratch::Impl& scratch = owner.impl();
     ENGRAM_TRY(scratch.reader->finish());
+    const RowSizes sizes = source_.layout.sizes();
+    const std::size_t stride = read_bytes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::byte* row = scratch.rows.data() + i * read_bytes();
-      views[i] = packed_view(source_.layout, row);
+      views[i] = packed_view(sizes, scratch.rows.data() + i * stride);
       if (!scales_) continue;
-      const std::size_t scale_bytes = source_.layout.scale_bytes();
-      views[i].scales = scales_->bytes().data() + *source_.position(rows[i]) * scale_bytes;
-      if (views[i].biases != nullptr) views[i].biases -= scale_bytes;  // which are not in between
+      views[i].scales = scales_->bytes().data() + *source_.position(rows[i]) * sizes.scales;
+      if (views[i].biases != nullptr) views[i].biases -= sizes.scales;  // which are not in between
     }
     return {};
   }

@@ -93,13 +93,13 @@ class MappedPages final : public RowStore {
   Status finish(std::span<const RowId> rows, std::span<RowView> views,
                 FetchScratch& /*scratch*/) const override {
     ENGRAM_TRY(check_views(rows, views));
-    const std::size_t row_bytes = source_.layout.row_bytes();
+    const RowSizes sizes = source_.layout.sizes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uint64_t position = *source_.position(rows[i]);
       const std::uint64_t page = position / per_page_;
       ENGRAM_TRY(check_once(page));
       views[i] =
-          packed_view(source_.layout, pages_.row(page) + (position - page * per_page_) * row_bytes);
+          packed_view(sizes, pages_.row(page) + (position - page * per_page_) * sizes.total());
     }
     return {};
   }

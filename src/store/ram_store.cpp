@@ -103,7 +103,7 @@ class RamStore final : public RowStore {
     rest.views.resize(rest.rows.size());
     if (!rest.rows.empty()) ENGRAM_TRY(rest_->finish(rest.rows, rest.views, scratch));
     const std::byte* base = copies_.nearest();
-    const std::size_t row_bytes = source().layout.row_bytes();
+    const RowSizes sizes = source().layout.sizes();
     const bool complete = resident_.complete();
     std::size_t next = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -113,7 +113,7 @@ class RamStore final : public RowStore {
       }
       const std::uint64_t position = *source().position(rows[i]);
       const std::uint64_t number = complete ? position : *resident_.find(position);
-      views[i] = packed_view(source().layout, base + number * row_bytes);
+      views[i] = packed_view(sizes, base + number * sizes.total());
     }
     return {};
   }

@@ -35,9 +35,9 @@ class SharedStore final : public RowStore {
   Status finish(std::span<const RowId> rows, std::span<RowView> views,
                 FetchScratch& /*scratch*/) const override {
     ENGRAM_TRY(check_views(rows, views));
-    const std::size_t row_bytes = source_.layout.row_bytes();
+    const RowSizes sizes = source_.layout.sizes();
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      views[i] = packed_view(source_.layout, rows_.data() + *source_.position(rows[i]) * row_bytes);
+      views[i] = packed_view(sizes, rows_.data() + *source_.position(rows[i]) * sizes.total());
     }
     return {};
   }
