@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 /* Rises when a function or field is added; code compiled for an older version keeps working. */
-#define ENGRAM_ABI_VERSION 1u
+#define ENGRAM_ABI_VERSION 2u
 ENGRAM_API uint32_t engram_abi_version(void);
 
 enum {
@@ -53,9 +53,7 @@ ENGRAM_API const char* engram_last_error(void);
 ENGRAM_API const char* engram_code_name(int32_t code);
 
 /* ---- Token map: token ids to compressed ids ---------------------------------------------------- */
-
 typedef struct engram_token_map engram_token_map;
-
 /* From a Hugging Face tokenizer.json. */
 ENGRAM_API int32_t engram_token_map_open(const char* tokenizer_path, engram_token_map** map);
 /* From a file of int32, as `engram token-map --output` writes it. */
@@ -75,11 +73,10 @@ ENGRAM_API int32_t engram_token_map_compress(const engram_token_map* map, const 
                                              int32_t* compressed);
 
 /* ---- Model: a loaded model directory, immutable ------------------------------------------------ */
-
 typedef struct engram_model engram_model;
-
 enum { ENGRAM_LOAD_GATES = 0, ENGRAM_LOAD_ROWS = 1, ENGRAM_LOAD_ADDRESSES = 2 };
 enum { ENGRAM_TIER_MMAP = 0, ENGRAM_TIER_RAM = 1, ENGRAM_TIER_DIRECT = 2 };
+enum { ENGRAM_TIER_SHARED = 3, ENGRAM_TIER_AUTO = 4 };
 enum { ENGRAM_NAN_PROPAGATE = 0, ENGRAM_NAN_REJECT = 1 };
 
 /* Called now and then while loading, from the thread that called open; done and total are bytes. */
@@ -96,6 +93,10 @@ typedef struct engram_model_options {
   const char* token_map_sha256; /* NULL: the config's own, or the release's published one */
   engram_progress progress;     /* may be NULL */
   void* progress_user;
+  /* Since version 2: */
+  uint64_t cache_bytes;    /* for rows of n-grams met before; 0: none */
+  const char* shared_name; /* of ENGRAM_TIER_SHARED: what `engram load` was given */
+  uint64_t shared_wait_ms; /* how long to wait until it is filled */
 } engram_model_options;
 
 /* options may be NULL. Everything is checked before anything is served. */
@@ -127,7 +128,6 @@ ENGRAM_API int32_t engram_model_describe_layer(const engram_model* model, int32_
                                                engram_layer_info* info);
 
 /* ---- Hashing many sequences at once, without sessions ------------------------------------------- */
-
 enum { ENGRAM_BEFORE_START = -1, ENGRAM_MASKED = -2 };
 
 /* What a runtime with paged sequences has at hand. Sequence i is tokens[query_start[i] ..
@@ -145,7 +145,6 @@ ENGRAM_API int32_t engram_model_rows(const engram_model* model, int32_t table_in
                                      const uint64_t* keys, size_t key_count, int64_t* rows);
 
 /* ---- Lookup ------------------------------------------------------------------------------------ */
-
 /* Scratch memory that lookups reuse; none allocates once the largest batch has been seen. */
 typedef struct engram_workspace engram_workspace;
 ENGRAM_API int32_t engram_workspace_create(engram_workspace** workspace);
@@ -174,10 +173,41 @@ ENGRAM_API int32_t engram_model_lookup_rows(const engram_model* model, int32_t t
                                             engram_workspace* workspace,
                                             const engram_row_output* output);
 
+/* ---- Prefetch: a lookup in two halves ---------------------------------------------------------- */
+typedef struct engram_ticket engram_ticket;
+enum { ENGRAM_PRIORITY_NOW = 0, ENGRAM_PRIORITY_SOON = 1, ENGRAM_PRIORITY_WHENEVER = 2 };
+
+/* Begins a lookup and returns at once; begin every layer before waiting for the first. */
+ENGRAM_API int32_t engram_model_prefetch(const engram_model* model, int32_t table_index,
+                                         const uint64_t* keys, size_t key_count, int32_t priority,
+                                         engram_ticket** ticket);
+/* 1 where engram_ticket_wait would not wait; never blocks. */
+ENGRAM_API int32_t engram_ticket_ready(const engram_ticket* ticket);
+/* The rows of engram_model_lookup, once. The ticket is spent, also on failure, and still to be freed. */
+ENGRAM_API int32_t engram_ticket_wait(engram_ticket* ticket, const engram_row_output* output);
+/* Before a wait: gives the lookup up. */
+ENGRAM_API void engram_ticket_free(engram_ticket* ticket);
+
+/* ---- Statistics and shared memory --------------------------------------------------------------- */
+typedef struct engram_table_stats {
+  uint32_t struct_bytes, reserved;
+  uint64_t keys, unique, hits; /* asked for; distinct in their batch; of those, found in the cache */
+  uint64_t reads, read_bytes;  /* of files, by tiers that read them */
+  uint64_t wait_ns;            /* spent waiting for rows */
+} engram_table_stats;
+
+/* Since the model was opened; order 2, 3, ... counts keys, unique and hits of that order alone, 0 all. */
+ENGRAM_API int32_t engram_model_stats(const engram_model* model, int32_t table_index, int32_t order,
+                                      engram_table_stats* stats);
+
+/* Fills memory that processes of this host attach to with ENGRAM_TIER_SHARED; of options, threads and
+ * progress are used. It stays until unloaded; a process that dies early leaves nothing to attach to. */
+ENGRAM_API int32_t engram_shared_load(const char* directory, const char* name,
+                                      const engram_model_options* options);
+ENGRAM_API int32_t engram_shared_unload(const char* name);
+
 /* ---- Session: one token timeline ---------------------------------------------------------------- */
-
 typedef struct engram_session engram_session;
-
 ENGRAM_API int32_t engram_session_create(const engram_model* model, engram_session** session);
 /* A fork, or a snapshot to return to. */
 ENGRAM_API int32_t engram_session_copy(const engram_session* session, engram_session** copy);
@@ -191,6 +221,9 @@ ENGRAM_API int32_t engram_session_advance(engram_session* session, const int32_t
 ENGRAM_API int32_t engram_session_prepare(engram_session* session, const int32_t* tokens,
                                           const uint8_t* mask, size_t count);
 ENGRAM_API int32_t engram_session_commit(engram_session* session, size_t accepted);
+
+/* Begins the lookups of the current chunk in every layer; lookup and apply take what has come. */
+ENGRAM_API int32_t engram_session_prefetch(engram_session* session, int32_t priority);
 
 /* Committed tokens so far, and tokens of the current chunk. */
 ENGRAM_API uint64_t engram_session_position(const engram_session* session);

@@ -29,6 +29,14 @@ Error null_argument(const char* name) {
   return Error{Code::invalid_argument, 0, std::string(name) + " is NULL"};
 }
 
+Result<Priority> priority_of(std::int32_t priority) {
+  if (priority >= ENGRAM_PRIORITY_NOW && priority <= ENGRAM_PRIORITY_WHENEVER) {
+    return static_cast<Priority>(priority);
+  }
+  return Error{Code::invalid_argument, 0,
+               "priority: expected 0, 1 or 2, found " + std::to_string(priority)};
+}
+
 Result<RowOutput> row_output(const engram_row_output* output) {
   if (output == nullptr) return null_argument("output");
   if (output->struct_bytes < sizeof(engram_row_output)) {
@@ -56,8 +64,10 @@ Result<RowOutput> row_output(const engram_row_output* output) {
 }  // namespace engram::capi
 
 // Layouts that callers have compiled in; they grow at the end only.
-static_assert(sizeof(engram_model_options) == 56 && sizeof(engram_model_info) == 28 &&
-              sizeof(engram_layer_info) == 24 && sizeof(engram_row_output) == 32);
+static_assert(sizeof(engram_model_options) == 80 && sizeof(engram_model_info) == 28 &&
+              sizeof(engram_layer_info) == 24 && sizeof(engram_row_output) == 32 &&
+              sizeof(engram_table_stats) == 56);
+static_assert(ENGRAM_PRIORITY_WHENEVER == static_cast<int>(engram::Priority::whenever));
 static_assert(ENGRAM_INTERNAL == static_cast<int>(engram::Code::internal) &&
               ENGRAM_CORRUPT == static_cast<int>(engram::Code::corrupt));
 

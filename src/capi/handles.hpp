@@ -26,6 +26,11 @@ struct engram_session {
   engram::Session session;
 };
 
+struct engram_ticket {
+  const engram::Memory* memory;
+  engram::Ticket ticket;
+};
+
 namespace engram::capi {
 
 // Remembers the error for engram_last_error and returns its code.
@@ -67,6 +72,10 @@ Result<std::span<T>> span_of(T* data, std::size_t count, const char* name) {
   if (data == nullptr && count != 0) return null_argument(name);
   return std::span<T>(data, count);
 }
+
+// The C++ form of options, which may be NULL; checks every field.
+Result<EngineOptions> engine_options(const engram_model_options* given);
+Result<Priority> priority_of(std::int32_t priority);
 
 // The C++ form of an output description; checks its size and format.
 Result<RowOutput> row_output(const engram_row_output* output);

@@ -1,5 +1,6 @@
 // The C interface of models: open, describe, hash, look up.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ Result<engram_model_options> read_options(const engram_model_options* given) {
   return options;
 }
 
+}  // namespace
+
+namespace engram::capi {
+
 Result<EngineOptions> engine_options(const engram_model_options* given) {
   const auto options = read_options(given);
   if (!options) return options.error();
@@ -57,9 +62,19 @@ Result<EngineOptions> engine_options(const engram_model_options* given) {
     case ENGRAM_TIER_DIRECT:
       result.store.tier = Tier::direct;
       break;
+    case ENGRAM_TIER_SHARED:
+      if (options->shared_name == nullptr) return null_argument("options.shared_name");
+      result.store.tier = Tier::shared;
+      result.store.shared = {options->shared_name,
+                             std::chrono::milliseconds(options->shared_wait_ms)};
+      break;
+    case ENGRAM_TIER_AUTO:
+      result.store.tier = Tier::automatic;
+      break;
     default:
       return bad_option("tier", options->tier);
   }
+  result.cache_bytes = options->cache_bytes;
   if (options->nan_policy != ENGRAM_NAN_PROPAGATE && options->nan_policy != ENGRAM_NAN_REJECT) {
     return bad_option("nan_policy", options->nan_policy);
   }
@@ -77,6 +92,10 @@ Result<EngineOptions> engine_options(const engram_model_options* given) {
   }
   return result;
 }
+
+}  // namespace engram::capi
+
+namespace {
 
 // One sequence's window of raw token ids, newest first, to compressed ids.
 Status read_lookback(const TokenMap& map, std::span<const int32_t> window, Lookback& lookback) {

@@ -163,20 +163,29 @@ Result<Rates> row_lru(const Engine& engine, const std::vector<std::vector<TokenI
   return rates;
 }
 
-void print(const Rates& rates, std::string_view policy, std::uint64_t bytes, bool json) {
-  std::vector<double> by_order;
+std::vector<double> by_order(const Rates& rates) {
+  std::vector<double> result;
   for (std::size_t order = 0; order < rates.asked.size(); ++order) {
-    by_order.push_back(rates.of(order));
+    result.push_back(rates.of(order));
   }
+  return result;
+}
+
+void print(const Rates& ours, const Rates& lru, std::uint64_t bytes, bool json) {
   if (json) {
-    fmt::print(R"({{"bench":"curves","policy":"{}","cache_bytes":{},"tokens":{},"value":{:.4f},)"
-               R"("unit":"hit rate","by_order":[{:.4f}]}})"
-               "\n",
-               policy, bytes, rates.asked.front(), rates.all(), fmt::join(by_order, ","));
+    fmt::print(
+        R"({{"bench":"curves","tier":"cache","workload":"text","cache_bytes":{},"tokens":{},)"
+        R"("value":{:.4f},"unit":"hit rate","bound":{:.4f},)"
+        R"("bound_is":"an LRU of rows of equal size","ratio":{:.4f},)"
+        R"("by_order":[{:.4f}],"bound_by_order":[{:.4f}]}})"
+        "\n",
+        bytes, ours.asked.front(), ours.all(), lru.all(), ours.all() / lru.all(),
+        fmt::join(by_order(ours), ","), fmt::join(by_order(lru), ","));
     return;
   }
-  fmt::print("{:>6} MiB  {:<8} {:.3f}   by order {:.3f}\n", bytes >> 20, policy, rates.all(),
-             fmt::join(by_order, " "));
+  fmt::print("{:>6} MiB  {:.3f}   by order {:.3f}   (an LRU of rows: {:.3f}, {:.3f})\n",
+             bytes >> 20, ours.all(), fmt::join(by_order(ours), " "), lru.all(),
+             fmt::join(by_order(lru), " "));
 }
 
 }  // namespace
@@ -192,8 +201,7 @@ Status hit_rate_curves(const Engine& engine, const std::vector<std::vector<Token
     if (!ours) return ours.error();
     const auto lru = row_lru(engine, documents, bytes);
     if (!lru) return lru.error();
-    print(*ours, "n-gram", bytes, json);
-    print(*lru, "row-lru", bytes, json);
+    print(*ours, *lru, bytes, json);
     const auto x = static_cast<double>(bytes >> 20);
     chart.add_point(0, x, ours->all());
     chart.add_point(1, x, lru->all());

@@ -83,6 +83,64 @@ static void check_paths_agree(const engram_model* model, const engram_model_info
   free(keys);
 }
 
+/* One step's keys, begun in every layer and then waited for: what a plain lookup gives. */
+static void check_prefetch(const engram_model* model, const engram_model_info* info) {
+  const engram_layer_info table = first_layer(model);
+  const size_t orders = (size_t)info->orders;
+  const size_t bytes = orders * (size_t)info->heads * (size_t)table.raw_bytes;
+  const int64_t query_start[2] = {0, 1};
+  const int32_t lookback[3] = {7, 6, 5};
+  uint64_t* keys = calloc((size_t)info->layers * orders, sizeof *keys);
+  engram_row_output expected = {sizeof expected, ENGRAM_FORMAT_RAW, malloc(bytes), bytes, 0};
+  engram_row_output found = {sizeof found, ENGRAM_FORMAT_RAW, malloc(bytes), bytes, 0};
+  engram_workspace* workspace = NULL;
+  engram_ticket* ticket = NULL;
+  engram_ticket* given_up = NULL;
+  engram_table_stats stats = {0};
+  CHECK(keys && expected.data && found.data);
+  CHECK(engram_model_hash(model, kTokens + 3, NULL, 1, query_start, lookback, 1, keys) == ENGRAM_OK);
+  CHECK(engram_workspace_create(&workspace) == ENGRAM_OK);
+  CHECK(engram_model_lookup(model, 0, keys, orders, workspace, &expected) == ENGRAM_OK);
+  CHECK(engram_model_prefetch(model, 0, keys, orders, ENGRAM_PRIORITY_SOON, &ticket) == ENGRAM_OK);
+  CHECK(engram_model_prefetch(model, 0, keys, orders, 7, &given_up) == ENGRAM_INVALID_ARGUMENT);
+  CHECK(given_up == NULL);
+  CHECK(engram_model_prefetch(model, 0, keys, orders, ENGRAM_PRIORITY_WHENEVER, &given_up) ==
+        ENGRAM_OK);
+  engram_ticket_free(given_up);
+  CHECK(engram_ticket_wait(ticket, &found) == ENGRAM_OK);
+  CHECK(engram_ticket_ready(ticket) == 1);
+  CHECK(memcmp(expected.data, found.data, bytes) == 0);
+  CHECK(engram_ticket_wait(ticket, &found) == ENGRAM_INVALID_ARGUMENT); /* spent */
+  engram_ticket_free(ticket);
+  engram_ticket_free(NULL);
+  stats.struct_bytes = sizeof stats;
+  CHECK(engram_model_stats(model, 0, 0, &stats) == ENGRAM_OK && stats.keys == 2 * orders);
+  CHECK(engram_model_stats(model, 0, 2, &stats) == ENGRAM_OK && stats.keys == 2);
+  CHECK(engram_model_stats(model, 0, 1, &stats) == ENGRAM_OUT_OF_RANGE);
+  engram_workspace_free(workspace);
+  free(found.data);
+  free(expected.data);
+  free(keys);
+}
+
+/* A second process would do the same with the name alone. */
+static void check_shared(const char* directory) {
+  engram_model_options options = {0};
+  engram_model* model = NULL;
+  char name[64];
+  snprintf(name, sizeof name, "consumer-%p", (void*)&options);
+  options.struct_bytes = sizeof options;
+  options.tier = ENGRAM_TIER_SHARED;
+  CHECK(engram_model_open(directory, &options, &model) == ENGRAM_INVALID_ARGUMENT);
+  options.shared_name = name;
+  CHECK(engram_model_open(directory, &options, &model) == ENGRAM_NOT_FOUND);
+  CHECK(engram_shared_load(directory, name, NULL) == ENGRAM_OK);
+  CHECK(engram_model_open(directory, &options, &model) == ENGRAM_OK);
+  CHECK(engram_shared_unload(name) == ENGRAM_OK);
+  CHECK(engram_shared_unload(name) == ENGRAM_NOT_FOUND);
+  engram_model_free(model);
+}
+
 static void write_rows(const engram_model* model, const engram_model_info* info, const char* path) {
   const engram_layer_info table = first_layer(model);
   const int64_t layer = table.layer_id;
@@ -95,6 +153,7 @@ static void write_rows(const engram_model* model, const engram_model_info* info,
   CHECK(output.data && hidden && file);
   CHECK(engram_session_create(model, &session) == ENGRAM_OK);
   CHECK(engram_session_advance(session, kTokens, NULL, 4) == ENGRAM_OK);
+  CHECK(engram_session_prefetch(session, ENGRAM_PRIORITY_SOON) == ENGRAM_OK);
   CHECK(engram_session_lookup(session, layer, &output) == ENGRAM_OK);
   CHECK(fwrite(output.data, 1, bytes, file) == bytes && fclose(file) == 0);
   CHECK(engram_session_apply_bf16(session, layer, hidden, 4 * stream) == ENGRAM_OK);
@@ -111,12 +170,15 @@ int main(int argc, char** argv) {
   engram_model* model = NULL;
   if (argc != 3) return 2;
   options.struct_bytes = sizeof options;
-  options.tier = ENGRAM_TIER_RAM;
+  options.tier = ENGRAM_TIER_DIRECT;
+  options.cache_bytes = 1 << 20;
   info.struct_bytes = sizeof info;
   CHECK(engram_model_open(argv[1], &options, &model) == ENGRAM_OK);
   CHECK(engram_model_describe(model, &info) == ENGRAM_OK);
   check_errors(model);
   check_paths_agree(model, &info);
+  check_prefetch(model, &info);
+  check_shared(argv[1]);
   write_rows(model, &info, argv[2]);
   engram_model_free(model);
   return 0;
