@@ -14,8 +14,8 @@ namespace engram::test {
 
 // The vector with this id; lives as long as the program.
 inline JsonElement golden(std::string_view id) {
-  static const auto document = JsonDocument::parse(
-      read_file(std::string(ENGRAM_TEST_DIR) + "/golden/golden.json"), "golden");
+  static const auto document =
+      JsonDocument::parse(read_file(ENGRAM_TEST_DIR "/golden/golden.json"), "golden");
   EXPECT_TRUE(document) << document.error().message;
   for (const JsonElement vector :
        JsonArray(document->root()["vectors"].get_array().value_unsafe())) {
