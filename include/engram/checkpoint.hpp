@@ -81,6 +81,8 @@ struct ENGRAM_API TableSource {
   std::optional<std::vector<RowRange>> held;  // a shard's rows, in file order; none: every row
   std::uint64_t page_identity = 0;            // paged: what each page must carry
 
+  // The weight, and scales and biases where they lie in tensors of their own.
+  std::vector<const TensorExtent*> tensors() const;
   // Rows in the file.
   std::uint64_t held_count() const;
   std::uint64_t held_bytes() const { return held_count() * layout.row_bytes(); }

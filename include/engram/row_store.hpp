@@ -35,7 +35,7 @@ struct StoreReport {
   Tier tier = Tier::mmap;
   std::uint64_t table_bytes = 0;     // of rows
   std::uint64_t resident_bytes = 0;  // of them held in memory by now, one copy of several
-  std::uint64_t huge_bytes = 0;      // of those backed by huge pages
+  std::uint64_t huge_bytes = 0;      // of those backed by huge pages, once all are loaded
   Status loading;                    // why loading behind served rows has stopped, if it has
 };
 

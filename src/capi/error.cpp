@@ -29,6 +29,12 @@ Error null_argument(const char* name) {
   return Error{Code::invalid_argument, 0, std::string(name) + " is NULL"};
 }
 
+Result<const Memory*> tables_of(const engram_model* model) {
+  if (model == nullptr) return null_argument("model");
+  if (const Memory* memory = model->engine.memory()) return memory;
+  return Error{Code::unavailable, 0, "the model was opened without tables"};
+}
+
 Result<Priority> priority_of(std::int32_t priority) {
   if (priority >= ENGRAM_PRIORITY_NOW && priority <= ENGRAM_PRIORITY_WHENEVER) {
     return static_cast<Priority>(priority);

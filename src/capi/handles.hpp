@@ -77,6 +77,9 @@ Result<std::span<T>> span_of(T* data, std::size_t count, const char* name) {
 Result<EngineOptions> engine_options(const engram_model_options* given);
 Result<Priority> priority_of(std::int32_t priority);
 
+// The tables of a model; Code::unavailable where it was opened without.
+Result<const Memory*> tables_of(const engram_model* model);
+
 // The C++ form of an output description; checks its size and format.
 Result<RowOutput> row_output(const engram_row_output* output);
 

@@ -121,16 +121,14 @@ template <typename T, typename Run>
 int32_t look_up(const engram_model* model, const T* input, std::size_t count, const char* name,
                 const engram_workspace* workspace, const engram_row_output* output, Run run) {
   return guard([&]() -> Status {
-    if (model == nullptr) return null_argument("model");
     if (workspace == nullptr) return null_argument("workspace");
-    const Memory* memory = model->engine.memory();
-    if (memory == nullptr)
-      return Error{Code::unavailable, 0, "the model was opened without tables"};
+    const auto memory = tables_of(model);
+    if (!memory) return memory.error();
     const auto in = span_of(input, count, name);
     if (!in) return in.error();
     const auto out = row_output(output);
     if (!out) return out.error();
-    return run(*memory, *in, *out);
+    return run(**memory, *in, *out);
   });
 }
 

@@ -12,22 +12,16 @@ extern "C" {
 
 int32_t engram_model_prefetch(const engram_model* model, int32_t table_index, const uint64_t* keys,
                               size_t key_count, int32_t priority, engram_ticket** ticket) {
-  if (ticket == nullptr) return fail(Code::invalid_argument, "the output handle is NULL");
-  *ticket = nullptr;
-  return guard([&]() -> Status {
-    if (model == nullptr) return null_argument("model");
-    const Memory* memory = model->engine.memory();
-    if (memory == nullptr) {
-      return Error{Code::unavailable, 0, "the model was opened without tables"};
-    }
+  return make_handle(ticket, [&]() -> Result<engram_ticket> {
+    const auto memory = tables_of(model);
+    if (!memory) return memory.error();
     const auto in = span_of(keys, key_count, "keys");
     if (!in) return in.error();
     const auto how_soon = priority_of(priority);
     if (!how_soon) return how_soon.error();
-    auto begun = memory->prefetch(table_index, *in, *how_soon);
+    auto begun = (*memory)->prefetch(table_index, *in, *how_soon);
     if (!begun) return std::move(begun).error();
-    *ticket = std::make_unique<engram_ticket>(engram_ticket{memory, *std::move(begun)}).release();
-    return {};
+    return engram_ticket{*memory, *std::move(begun)};
   });
 }
 

@@ -238,9 +238,8 @@ class CheckpointReader {
     auto bias = find_companion(table.layer_id, "embed", kBiasNames);
     if (!bias) return std::move(bias).error();
     table.bias = *std::move(bias);
-    for (const TensorExtent* tensor : {&table.weight, table.scale ? &*table.scale : nullptr,
-                                       table.bias ? &*table.bias : nullptr}) {
-      if (tensor == nullptr || tensor->shape.size() == 2) continue;
+    for (const TensorExtent* tensor : table.tensors()) {
+      if (tensor->shape.size() == 2) continue;
       return make_error(Code::corrupt, "{}: '{}': expected two dimensions, found {}", tensor->path,
                         tensor->name, shape_text(tensor->shape));
     }

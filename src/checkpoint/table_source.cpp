@@ -9,6 +9,13 @@ std::vector<std::string> TensorExtent::files() const {
   return parts.empty() ? std::vector<std::string>{path} : parts;
 }
 
+std::vector<const TensorExtent*> TableSource::tensors() const {
+  std::vector<const TensorExtent*> result = {&weight};
+  if (scale) result.push_back(&*scale);
+  if (bias) result.push_back(&*bias);
+  return result;
+}
+
 std::uint64_t TableSource::held_count() const {
   if (!held) return row_count;
   std::uint64_t count = 0;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "cli/bench_bounds.hpp"
 
@@ -15,6 +14,7 @@ namespace {
 constexpr std::size_t kPrefillTokens = 2048;
 constexpr std::size_t kArenaBytes = std::size_t{256} << 20;
 constexpr double kMicro = 1e6;
+constexpr double kNano = 1e9;
 // Tokens between what is looked up and what its bound looks at.
 constexpr std::size_t kElsewhere = 100'003;
 
@@ -84,7 +84,7 @@ Result<BenchResult> bench_rows(Bench& bench, Workload& workload, std::string nam
   for (int round = 0; round < bench.options().rounds; ++round) {
     if (bench.options().cold) {
       session.reset();
-      ENGRAM_TRY(bench.next_round());
+      ENGRAM_TRY(bench.reopen_cold());
     }
     const Engine& engine = bench.engine();
     if (!session) {
@@ -111,9 +111,7 @@ Result<BenchResult> bench_rows(Bench& bench, Workload& workload, std::string nam
       if (!part) return part.error();
       bound += *part;
     }
-    const auto count = static_cast<double>(tokens);
-    result.values.push_back(*value * kMicro / count);
-    result.bounds.push_back(bound * kMicro / count);
+    result.add(*value, bound, kMicro, tokens);
   }
   return result;
 }
@@ -158,8 +156,7 @@ BenchResult Bench::result(std::string bench, const Workload& workload) const {
   return result;
 }
 
-Status Bench::next_round() {
-  if (!options_->cold) return {};
+Status Bench::reopen_cold() {
   // Mapped pages would stay.
   engine_.reset();
   reference_.reset();
@@ -249,8 +246,7 @@ Result<BenchResult> bench_hash(Bench& bench, Workload& workload) {
       }
       return {};
     });
-    result.values.push_back(*value * 1e9 / static_cast<double>(tokens));
-    result.bounds.push_back(*bound * 1e9 / static_cast<double>(tokens));
+    result.add(*value, *bound, kNano, tokens);
     // Token by token gives the same last rows.
     Session single(engine);
     for (const TokenId id : std::span(ids).last(std::min<std::size_t>(tokens, 8))) {
@@ -295,9 +291,7 @@ Result<BenchResult> bench_decode(Bench& bench, Workload& workload) {
       }
       return {};
     });
-    const auto count = static_cast<double>(kRepeats * ids->size());
-    result.values.push_back(*value * 1e9 / count);
-    result.bounds.push_back(*bound * 1e9 / count);
+    result.add(*value, *bound, kNano, kRepeats * ids->size());
     ENGRAM_TRY(bench.check_rows(session, OutputFormat::bf16));
   }
   return result;
@@ -342,9 +336,7 @@ Result<BenchResult> bench_gate(Bench& bench, Workload& workload) {
       sum += stream.read(engine.threads());
       return {};
     });
-    const auto count = static_cast<double>(tokens);
-    result.values.push_back(*value * kMicro / count);
-    result.bounds.push_back(*bound * kMicro / count);
+    result.add(*value, *bound, kMicro, tokens);
   }
   if (sum == 0) return Error{Code::internal, 0, "bench: nothing was read"};
   return result;

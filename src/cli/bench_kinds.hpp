@@ -35,8 +35,8 @@ class Bench {
   }
   BenchResult result(std::string bench, const Workload& workload) const;
 
-  // For a cold round: files out of the page cache, caches empty. Nothing otherwise.
-  Status next_round();
+  // For a cold round: files out of the page cache, caches empty.
+  Status reopen_cold();
   // Fails where the rows that the session looks up are not those of the files.
   Status check_rows(Session& session, OutputFormat format) const;
   // The bound of reads of `rows`, which the tier under test has just made: seconds for as many

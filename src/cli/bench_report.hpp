@@ -20,6 +20,13 @@ struct BenchResult {
   bool cold = false;
   std::vector<double> values;
   std::vector<double> bounds;
+
+  // One round of so many units: seconds, in `per_second` of the unit.
+  void add(double value_s, double bound_s, double per_second, std::size_t units) {
+    const double scale = per_second / static_cast<double>(units);
+    values.push_back(value_s * scale);
+    bounds.push_back(bound_s * scale);
+  }
 };
 
 // Seconds that `work` takes.

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "engram/convert.hpp"
 #include "engram/engine.hpp"
@@ -62,7 +61,6 @@ Status run_check(const Options& options) {
 
 void add_check(CLI::App& app, Run& run) {
   const auto options = std::make_shared<Options>();
-  options->threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto* command = app.add_subcommand("check", "Whether a model's tables and gates are whole");
   command->add_option("PATH", options->path, "Model directory or GGUF file")->required();
   command
@@ -70,7 +68,7 @@ void add_check(CLI::App& app, Run& run) {
                    "headers; sample (some rows of every part); full (every row and page)")
       ->transform(CLI::CheckedTransformer(kLevels))
       ->default_str("sample");
-  command->add_option("--threads", options->threads)->check(CLI::Range(1, 1024));
+  add_threads_option(*command, options->threads);
   add_checkpoint_options(*command, options->checkpoint);
   command->callback([options, &run] { run = [options] { return run_check(*options); }; });
 }

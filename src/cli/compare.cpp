@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <memory>
-#include <thread>
 
 #include "engram/convert.hpp"
 
@@ -128,7 +127,6 @@ Status run_compare(Options& options) {
 
 void add_compare(CLI::App& app, Run& run) {
   const auto options = std::make_shared<Options>();
-  options->compare.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto* command = app.add_subcommand("compare", "How far the tables of two models lie apart");
   command->add_option("A", options->a, "Model directory or GGUF file: the reference")->required();
   command->add_option("B", options->b, "The other")->required();
@@ -142,7 +140,7 @@ void add_compare(CLI::App& app, Run& run) {
   command->add_option("--min-cosine", options->min_cosine, "Fail where a row's cosine is below");
   command->add_option("--max-abs", options->max_abs, "Fail beyond this difference of a value");
   command->add_flag("--exact", options->exact, "Fail unless every value is equal");
-  command->add_option("--threads", options->compare.threads)->check(CLI::Range(1, 1024));
+  add_threads_option(*command, options->compare.threads);
   command->add_flag("--json", options->json, "One JSON object per table");
   add_codec_option(*command, "--codec", options->checkpoint_a);
   add_codec_option(*command, "--codec-b", options->checkpoint_b);

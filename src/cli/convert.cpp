@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <thread>
 
 #include "cli/command.hpp"
 #include "cli/engine_options.hpp"
@@ -42,7 +41,6 @@ Status run_convert(Options& options) {
 void add_convert(CLI::App& app, Run& run) {
   const auto options = std::make_shared<Options>();
   ConvertOptions& convert = options->convert;
-  convert.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto* command = app.add_subcommand("convert", "Tables of a model in another format");
   command->add_option("SRC", options->source, "Model directory or GGUF file")->required();
   command->add_option("DST", options->destination, "Directory to make; must not exist")->required();
@@ -57,7 +55,7 @@ void add_convert(CLI::App& app, Run& run) {
                    "Rows between two points to resume from")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
       ->capture_default_str();
-  command->add_option("--threads", convert.threads)->check(CLI::Range(1, 1024));
+  add_threads_option(*command, convert.threads);
   command->add_option("--exponent", convert.mxfp4.exponent, "MXFP4 scales: search, floor or ceil")
       ->transform(CLI::CheckedTransformer(kExponents))
       ->default_str("search");

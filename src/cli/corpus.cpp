@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
 #include "engram/token_map.hpp"
 
 #include "cli/terminal.hpp"
+#include "cli/token_input.hpp"
 
 namespace engram::cli {
 namespace {
@@ -52,12 +51,9 @@ Result<std::vector<std::vector<TokenId>>> read_corpus(const CorpusInput& input,
   const Progress progress = progress_bar("reading text", Counts::other);
   std::vector<std::vector<TokenId>> documents;
   for (std::size_t i = 0; i < files->size(); ++i) {
-    std::ifstream file((*files)[i], std::ios::binary);
-    std::ostringstream text;
-    if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(text << file.rdbuf()))) {
-      return Error{Code::not_found, 0, fmt::format("{}: cannot read", (*files)[i])};
-    }
-    auto tokens = tokenizer->encode(text.str());
+    const auto text = read_text_file((*files)[i]);
+    if (!text) return text.error();
+    auto tokens = tokenizer->encode(*text);
     if (!tokens) return std::move(tokens).error();
     if (!tokens->empty()) documents.push_back(*std::move(tokens));
     if (progress) progress(i + 1, files->size());

@@ -30,6 +30,15 @@ void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOpti
       ->check(refuse_unknown);
 }
 
+int default_threads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+void add_threads_option(CLI::App& command, int& threads, const std::string& description) {
+  threads = default_threads();
+  command.add_option("--threads", threads, description)->check(CLI::Range(1, 1024));
+}
+
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
   command.add_flag("--allow-spare-rows", options.allow_spare_rows,
                    "Accept tables with more rows than the primes need");
@@ -113,7 +122,7 @@ void add_ram_options(CLI::App& command, StoreOptions& store, std::string& reside
 }  // namespace
 
 void ModelOptions::add_options(CLI::App& command) {
-  engine.store.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  engine.store.threads = default_threads();
   command.add_option("MODEL", model, "Model directory")->required();
   command.add_option("--tokenizer", engine.tokenizer_path,
                      "tokenizer.json to use instead of the model's own");
@@ -140,8 +149,7 @@ void ModelOptions::add_tier_options(CLI::App& command) {
   command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
       ->transform(CLI::CheckedTransformer(kNanPolicies))
       ->default_str("propagate");
-  command.add_option("--threads", engine.store.threads, "Threads for loading and for the gate")
-      ->check(CLI::Range(1, 1024));
+  add_threads_option(command, engine.store.threads, "Threads for loading and for the gate");
 }
 
 std::string_view tier_name(Tier tier) {

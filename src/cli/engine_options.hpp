@@ -16,6 +16,11 @@ void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOpti
 // --allow-spare-rows, --codec.
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 
+// As many as the machine has processors.
+int default_threads();
+// --threads, which is default_threads() where it is not given.
+void add_threads_option(CLI::App& command, int& threads, const std::string& description = {});
+
 struct ModelOptions {
   std::string model;
   std::string resident;  // as given: LAYER:ORDER,ORDER;...

@@ -1,7 +1,5 @@
 // engram load and engram unload: tables in memory that all processes of a host share.
-#include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "engram/row_store.hpp"
 
@@ -30,12 +28,10 @@ Status run_load(LoadOptions& options) {
 
 void add_load(CLI::App& app, Run& run) {
   const auto options = std::make_shared<LoadOptions>();
-  options->store.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto* load = app.add_subcommand("load", "Tables into memory that all processes share");
   load->add_option("MODEL", options->model, "Model directory")->required();
   load->add_option("--shared", options->name, "Its name, for --tier shared:NAME")->required();
-  load->add_option("--threads", options->store.threads, "Threads that load")
-      ->check(CLI::Range(1, 1024));
+  add_threads_option(*load, options->store.threads, "Threads that load");
   add_checkpoint_options(*load, options->checkpoint);
   load->callback([options, &run] { run = [options] { return run_load(*options); }; });
 

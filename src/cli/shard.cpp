@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <thread>
 
 #include "engram/convert.hpp"
 
@@ -44,11 +43,10 @@ Status run_rotate(Options& options) {
 }
 
 CLI::App* add_common(CLI::App& app, const char* name, const char* description, Options& options) {
-  options.shard.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto* command = app.add_subcommand(name, description);
   command->add_option("SRC", options.source, "Model directory")->required();
   command->add_option("DST", options.destination, "Directory to make; must not exist")->required();
-  command->add_option("--threads", options.shard.threads)->check(CLI::Range(1, 1024));
+  add_threads_option(*command, options.shard.threads);
   add_checkpoint_options(*command, options.checkpoint);
   return command;
 }

@@ -72,13 +72,19 @@ Result<std::vector<std::int64_t>> parse_numbers(const std::string& text, const s
   return numbers;
 }
 
-Result<std::vector<TokenId>> read_ids_file(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(text << file.rdbuf()))) {
     return Error{Code::not_found, 0, fmt::format("{}: cannot read", path)};
   }
-  return parse_ids(text.str(), path);
+  return text.str();
+}
+
+Result<std::vector<TokenId>> read_ids_file(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text) return text.error();
+  return parse_ids(*text, path);
 }
 
 Result<Tokens> read_tokens(const TokenInput& input, const std::string& tokenizer_path) {

@@ -33,6 +33,7 @@ Result<Tokens> read_tokens(const TokenInput& input, const std::string& tokenizer
 
 // Whole numbers separated by commas, white space or brackets. `what` names the list in messages.
 Result<std::vector<std::int64_t>> parse_numbers(const std::string& text, const std::string& what);
+Result<std::string> read_text_file(const std::string& path);
 Result<std::vector<TokenId>> read_ids_file(const std::string& path);
 
 // Tokens taken at a time by commands whose memory grows with them, where --chunk does not say.

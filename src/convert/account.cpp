@@ -76,9 +76,7 @@ Result<Account> account(const Checkpoint& model) {
   Account result;
   std::uint64_t counted_weights = 0;
   for (const TableSource& table : model.tables()) {
-    for (const TensorExtent* tensor : {&table.weight, table.scale ? &*table.scale : nullptr,
-                                       table.bias ? &*table.bias : nullptr}) {
-      if (tensor == nullptr) continue;
+    for (const TensorExtent* tensor : table.tensors()) {
       result.tables.bytes += tensor->size_bytes;
       const bool scale = tensor != &table.weight;
       counted_weights += gguf

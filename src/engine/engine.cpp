@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "engine/gate_weights.hpp"
+#include "hash/partition.hpp"
 
 namespace engram {
 namespace {
@@ -35,7 +36,7 @@ Result<TokenMap> open_token_map(const Checkpoint& checkpoint, const EngineOption
   return map;
 }
 
-// An order's rows lie together: its heads' columns follow each other.
+// The rows of every order that is to be resident, by layer.
 Result<std::vector<LayerRows>> resident_rows(const HashSpec& spec, const EngineOptions& options) {
   std::vector<LayerRows> result = options.store.resident;
   for (const LayerOrder& wanted : options.resident) {
@@ -45,12 +46,12 @@ Result<std::vector<LayerRows>> resident_rows(const HashSpec& spec, const EngineO
       return make_error(Code::out_of_range, "resident: layer {}: expected order 2..{}, found {}",
                         wanted.layer_id, spec.config().max_order, wanted.order);
     }
-    const LayerHash& layer = spec.layers()[static_cast<std::size_t>(*table)];
-    const auto heads = static_cast<std::size_t>(spec.config().heads);
-    const std::size_t first = static_cast<std::size_t>(wanted.order - 2) * heads;
-    const std::size_t last = first + heads - 1;
+    // The columns of an order follow each other: orders cut a table as whole heads cut it over
+    // ranks.
     result.push_back(
-        {wanted.layer_id, {layer.offsets[first], layer.offsets[last] + layer.primes[last]}});
+        {wanted.layer_id, rows_by_heads(spec.layers()[static_cast<std::size_t>(*table)],
+                                        static_cast<std::uint64_t>(spec.config().orders()),
+                                        static_cast<std::uint64_t>(wanted.order - 2))});
   }
   return result;
 }

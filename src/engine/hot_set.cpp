@@ -1,6 +1,5 @@
 // Files of hot n-grams.
 #include <array>
-#include <cstring>
 
 #include "engram/engine.hpp"
 

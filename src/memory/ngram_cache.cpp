@@ -45,13 +45,17 @@ bool NgramCache::find(const Id& id, std::span<std::byte> out) {
   const std::uint32_t kind = kind_of(id);
   const std::lock_guard lock(locks_[at % kLocks]);
   Set& set = index_[at];
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set.keys[way] != id.key || set.kinds[way] != kind) continue;
-    set.recency[way] = std::min<std::uint8_t>(set.recency[way] + kStep, kMostRecent);
-    std::memcpy(out.data(), rows_at(at, way), out.size());
-    return true;
-  }
-  return false;
+  const std::size_t way = way_of(set, id.key, kind);
+  if (way == kWays) return false;
+  set.recency[way] = std::min<std::uint8_t>(set.recency[way] + kStep, kMostRecent);
+  std::memcpy(out.data(), rows_at(at, way), out.size());
+  return true;
+}
+
+std::size_t NgramCache::way_of(const Set& set, std::uint64_t key, std::uint32_t kind) {
+  std::size_t way = 0;
+  while (way < kWays && (set.keys[way] != key || set.kinds[way] != kind)) ++way;
+  return way;
 }
 
 std::size_t NgramCache::victim(Set& set) {
@@ -77,9 +81,7 @@ void NgramCache::put(const Id& id, std::span<const std::byte> rows, std::uint8_t
   const std::uint32_t kind = kind_of(id);
   const std::lock_guard lock(locks_[at % kLocks]);
   Set& set = index_[at];
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set.keys[way] == id.key && set.kinds[way] == kind) return;  // another thread was first
-  }
+  if (way_of(set, id.key, kind) != kWays) return;  // another thread was first
   const std::size_t way = victim(set);
   std::memcpy(rows_at(at, way), rows.data(), rows.size());
   set.keys[way] = id.key;

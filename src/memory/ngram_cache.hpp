@@ -61,6 +61,8 @@ class NgramCache {
     return rows_.get() + (set * kWays + way) * rows_bytes_;
   }
   void put(const Id& id, std::span<const std::byte> rows, std::uint8_t recency);
+  // kWays where the set has it not.
+  static std::size_t way_of(const Set& set, std::uint64_t key, std::uint32_t kind);
   static std::size_t victim(Set& set);
 
   std::size_t rows_bytes_;

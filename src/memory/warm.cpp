@@ -1,6 +1,5 @@
 // Rows into the cache before anyone asks for them.
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "memory/lookup.hpp"

@@ -114,12 +114,12 @@ class ThreadedReader final : public BlockReader {
   }
 
   void cancel() override {
-    std::unique_lock lock(mutex_);
-    next_ = reads_.size();
-    sink_ = nullptr;
-    idle_.wait(lock, [&] { return ended(); });
-    reads_ = {};
-    next_ = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      next_ = reads_.size();
+      sink_ = nullptr;
+    }
+    (void)finish();
   }
 
  private:

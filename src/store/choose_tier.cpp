@@ -37,11 +37,10 @@ std::string_view name_of(ReadMethod method) {
   return "an automatic method";
 }
 
-// Whether nearly all of the table's pages are in the page cache.
-Result<bool> is_cached(const TableSource& source) {
+// Whether nearly all of the table's pages are in the page cache; what cannot be mapped is not.
+bool is_cached(const TableSource& source) {
   const auto mapping = os::Mapping::open_random(source.weight.files());
-  if (!mapping) return mapping.error();
-  return mapping->resident_pages(kSamples) >= kSamples * 95 / 100;
+  return mapping && mapping->resident_pages(kSamples) >= kSamples * 95 / 100;
 }
 
 std::string in_gib(std::uint64_t bytes) {
@@ -71,9 +70,7 @@ Result<ReadProbe> probe_reads(const TableSource& source, std::size_t count, Read
 
 Status drop_cached(std::span<const TableSource> sources) {
   for (const TableSource& source : sources) {
-    for (const TensorExtent* tensor : {&source.weight, source.scale ? &*source.scale : nullptr,
-                                       source.bias ? &*source.bias : nullptr}) {
-      if (tensor == nullptr) continue;
+    for (const TensorExtent* tensor : source.tensors()) {
       for (const std::string& path : tensor->files()) ENGRAM_TRY(os::forget_cached(path));
     }
   }
@@ -90,9 +87,7 @@ Result<TierChoice> choose_tier(std::span<const TableSource> sources, const Store
     needed += ram_bytes(source, options);
     short_rows = short_rows && direct_can_serve(source.layout);
     in_memory = in_memory && os::is_memory_file(source.weight.path);
-    if (!cached) continue;
-    const auto all = is_cached(source);
-    cached = all && *all;  // what cannot be mapped is not asked
+    cached = cached && is_cached(source);
   }
   const std::string tables = in_gib(needed);
   if (!options.resident.empty()) {

@@ -1,11 +1,11 @@
 // Tier ram: a private copy of the table, codes and scales interleaved, in huge pages.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/parallel.hpp"
 #include "checkpoint/table_reader.hpp"
 #include "os/memory.hpp"
 #include "os/numa.hpp"
@@ -53,10 +53,10 @@ class Copies {
 
 class RamStore final : public RowStore {
  public:
-  RamStore(TableReader reader, std::span<const LayerRows> only, Copies copies,
+  RamStore(TableReader reader, std::unique_ptr<ResidentRows> resident, Copies copies,
            std::unique_ptr<RowStore> rest, StoreOptions options)
       : reader_(std::move(reader)),
-        resident_(reader_.source(), only),
+        resident_(std::move(resident)),
         copies_(std::move(copies)),
         rest_(std::move(rest)),
         options_(std::move(options)) {}
@@ -69,12 +69,8 @@ class RamStore final : public RowStore {
   const TableSource& source() const override { return reader_.source(); }
 
   StoreReport report() const override {
-    const std::uint64_t resident = resident_.loaded_rows() * source().layout.row_bytes();
-    StoreReport report{Tier::ram,
-                       source().held_bytes(),
-                       resident,
-                       std::min(resident, copies_.buffers().front().huge_bytes()),
-                       {}};
+    const std::uint64_t resident = resident_->loaded_rows() * source().layout.row_bytes();
+    StoreReport report{Tier::ram, source().held_bytes(), resident, huge_bytes_, {}};
     const std::lock_guard lock(mutex_);
     report.loading = failure_;
     return report;
@@ -86,9 +82,9 @@ class RamStore final : public RowStore {
     FetchScratch::Impl::Rest& rest = scratch.impl().rest;
     rest.rows.clear();
     rest.places.clear();
-    if (resident_.complete()) return {};
+    if (resident_->complete()) return {};
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (resident_.find(*source().position(rows[i]))) continue;
+      if (resident_->find(*source().position(rows[i]))) continue;
       rest.rows.push_back(rows[i]);
       rest.places.push_back(i);
     }
@@ -104,7 +100,7 @@ class RamStore final : public RowStore {
     if (!rest.rows.empty()) ENGRAM_TRY(rest_->finish(rest.rows, rest.views, scratch));
     const std::byte* base = copies_.nearest();
     const RowSizes sizes = source().layout.sizes();
-    const bool complete = resident_.complete();
+    const bool complete = resident_->complete();
     std::size_t next = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (next < rest.places.size() && rest.places[next] == i) {
@@ -112,24 +108,20 @@ class RamStore final : public RowStore {
         continue;
       }
       const std::uint64_t position = *source().position(rows[i]);
-      const std::uint64_t number = complete ? position : *resident_.find(position);
+      const std::uint64_t number = complete ? position : *resident_->find(position);
       views[i] = packed_view(sizes, base + number * sizes.total());
     }
     return {};
   }
 
   Status load() {
-    const std::uint64_t total = resident_.count() * source().layout.row_bytes();
-    const std::thread::id caller = std::this_thread::get_id();
-    ENGRAM_TRY(
-        parallel_for(resident_.chunks().size(), options_.threads, [&](std::size_t chunk) -> Status {
-          if (stop_) return make_error(Code::unavailable, "loading was given up");
-          ENGRAM_TRY(load_chunk(chunk));
-          if (options_.progress && std::this_thread::get_id() == caller) {
-            options_.progress(resident_.loaded_rows() * source().layout.row_bytes(), total);
-          }
-          return {};
-        }));
+    ENGRAM_TRY(resident_->load(options_.threads, source().layout.row_bytes(), options_.progress,
+                               [&](const ResidentRows::Chunk& chunk) -> Status {
+                                 if (!stop_) return load_chunk(chunk);
+                                 return make_error(Code::unavailable, "loading was given up");
+                               }));
+    huge_bytes_ = std::min<std::uint64_t>(resident_->count() * source().layout.row_bytes(),
+                                          copies_.buffers().front().huge_bytes());
     if (!options_.ram.lock) return {};
     for (const os::HugeBuffer& buffer : copies_.buffers()) ENGRAM_TRY(buffer.lock());
     return {};
@@ -145,8 +137,7 @@ class RamStore final : public RowStore {
   }
 
  private:
-  Status load_chunk(std::size_t index) {
-    const ResidentRows::Chunk& chunk = resident_.chunks()[index];
+  Status load_chunk(const ResidentRows::Chunk& chunk) const {
     const std::size_t row_bytes = source().layout.row_bytes();
     const auto part = [&](const os::HugeBuffer& buffer) {
       return buffer.bytes().subspan(chunk.first * row_bytes, chunk.count * row_bytes);
@@ -156,15 +147,15 @@ class RamStore final : public RowStore {
     for (std::size_t copy = 1; copy < copies_.buffers().size(); ++copy) {
       std::memcpy(part(copies_.buffers()[copy]).data(), rows.data(), rows.size());
     }
-    resident_.mark(index);
     return {};
   }
 
   TableReader reader_;
-  ResidentRows resident_;
+  std::unique_ptr<ResidentRows> resident_;
   Copies copies_;                   // [copies][resident rows, row_bytes]
   std::unique_ptr<RowStore> rest_;  // for rows that are not there; null where there are none
   StoreOptions options_;
+  std::atomic<std::uint64_t> huge_bytes_{0};  // once all is loaded: asking reads all of smaps
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   Status failure_;  // protected by mutex_
@@ -193,17 +184,17 @@ Result<std::unique_ptr<RowStore>> open_ram_store(const TableSource& source,
                                                  const StoreOptions& options) {
   auto reader = TableReader::open(source);
   if (!reader) return std::move(reader).error();
-  const ResidentRows plan(source, options.resident);
+  auto resident = std::make_unique<ResidentRows>(source, options.resident);
   std::unique_ptr<RowStore> rest;
-  if (options.ram.serve_while_loading || plan.count() < source.held_count()) {
+  if (options.ram.serve_while_loading || resident->count() < source.held_count()) {
     auto opened = open_rest(source, options);
-    if (!opened || plan.count() == 0) return opened;
+    if (!opened || resident->count() == 0) return opened;
     rest = *std::move(opened);
   }
-  auto copies = Copies::allocate(plan.count() * source.layout.row_bytes(), options.ram);
+  auto copies = Copies::allocate(resident->count() * source.layout.row_bytes(), options.ram);
   if (!copies) return std::move(copies).error();
-  auto store = std::make_unique<RamStore>(*std::move(reader), options.resident, *std::move(copies),
-                                          std::move(rest), options);
+  auto store = std::make_unique<RamStore>(*std::move(reader), std::move(resident),
+                                          *std::move(copies), std::move(rest), options);
   if (options.ram.serve_while_loading) {
     store->load_behind();
   } else {

@@ -2,6 +2,9 @@
 #include "store/resident_rows.hpp"
 
 #include <algorithm>
+#include <thread>
+
+#include "base/parallel.hpp"
 
 namespace engram {
 namespace {
@@ -69,15 +72,24 @@ std::optional<std::uint64_t> ResidentRows::find(std::uint64_t position) const {
   --run;
   const std::uint64_t inside = position - run->position;
   if (inside >= run->count) return std::nullopt;
-  // Acquire: what was written before mark() is seen.
+  // Acquire: what was written before it was marked is seen.
   const std::size_t chunk = run->first_chunk + static_cast<std::size_t>(inside / chunk_rows_);
   if (!there_[chunk].load(std::memory_order_acquire)) return std::nullopt;
   return run->first + inside;
 }
 
-void ResidentRows::mark(std::size_t chunk) {
-  there_[chunk].store(true, std::memory_order_release);
-  loaded_.fetch_add(chunks_[chunk].count, std::memory_order_release);
+Status ResidentRows::load(int threads, std::size_t row_bytes, const Progress& progress,
+                          const std::function<Status(const Chunk&)>& load) {
+  const std::thread::id caller = std::this_thread::get_id();
+  return parallel_for(chunks_.size(), threads, [&](std::size_t i) -> Status {
+    ENGRAM_TRY(load(chunks_[i]));
+    there_[i].store(true, std::memory_order_release);
+    loaded_.fetch_add(chunks_[i].count, std::memory_order_release);
+    if (progress && std::this_thread::get_id() == caller) {
+      progress(loaded_rows() * row_bytes, count_ * row_bytes);
+    }
+    return {};
+  });
 }
 
 }  // namespace engram

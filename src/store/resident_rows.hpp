@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace engram {
 
-// Rows are numbered anew in the order of their positions. Marking and asking are safe together.
+// Rows are numbered anew in the order of their positions. Loading and asking are safe together.
 class ResidentRows {
  public:
   // A stretch that is loaded at once. Chunks follow each other in `first`, without gaps.
@@ -34,8 +35,10 @@ class ResidentRows {
   // Whether every row that the source holds is there.
   bool complete() const { return whole_ && loaded_rows() == count_; }
   std::uint64_t loaded_rows() const { return loaded_.load(std::memory_order_acquire); }
-  // The rows of a chunk are there.
-  void mark(std::size_t chunk);
+  // Calls load(chunk) for every chunk on so many threads, each of which is there once it returns.
+  // Reports bytes of `row_bytes` each from the calling thread.
+  Status load(int threads, std::size_t row_bytes, const Progress& progress,
+              const std::function<Status(const Chunk&)>& load);
 
  private:
   // A run of kept rows without a gap.

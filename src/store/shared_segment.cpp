@@ -70,9 +70,7 @@ Result<Digest> identity_of(const TableSource& source) {
       text += fmt::format(" {}-{}", range.begin, range.end);
     }
   }
-  for (const TensorExtent* tensor : {&source.weight, source.scale ? &*source.scale : nullptr,
-                                     source.bias ? &*source.bias : nullptr}) {
-    if (tensor == nullptr) continue;
+  for (const TensorExtent* tensor : source.tensors()) {
     text +=
         fmt::format(" {}+{} of {}", tensor->offset_bytes, tensor->size_bytes, tensor->file_bytes);
     for (const std::string& path : tensor->files()) {

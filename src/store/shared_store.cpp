@@ -1,14 +1,9 @@
 // Tier shared: rows in memory that one process has filled for all of the host.
-#include <atomic>
 #include <cstring>
 #include <memory>
-#include <thread>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/parallel.hpp"
 #include "checkpoint/table_reader.hpp"
-#include "os/memory.hpp"
 #include "store/resident_rows.hpp"
 #include "store/shared_segment.hpp"
 #include "store/tiers.hpp"
@@ -65,33 +60,20 @@ Status compare_samples(const TableSource& source, std::span<const std::byte> row
   return {};
 }
 
-// What is left of all tables' loading.
-struct LoadProgress {
-  std::atomic<std::uint64_t> done{0};
-  std::uint64_t total = 0;
-};
-
-Status fill(const SharedSegment& segment, const TableSource& source, const StoreOptions& options,
-            LoadProgress& progress) {
+Status fill(const SharedSegment& segment, const TableSource& source, int threads,
+            const Progress& progress) {
   const auto reader = TableReader::open(source);
   if (!reader) return reader.error();
   const auto rows = segment.rows(source);
   if (!rows) return rows.error();
-  const ResidentRows plan(source, {});
   const std::size_t row_bytes = source.layout.row_bytes();
-  const std::thread::id caller = std::this_thread::get_id();
   const auto begin = static_cast<std::uint64_t>(rows->data() - segment.memory().bytes().data());
-  return parallel_for(plan.chunks().size(), options.threads, [&](std::size_t i) -> Status {
-    const ResidentRows::Chunk& chunk = plan.chunks()[i];
+  ResidentRows plan(source, {});
+  return plan.load(threads, row_bytes, progress, [&](const ResidentRows::Chunk& chunk) -> Status {
     const std::uint64_t at = chunk.first * row_bytes;
     const std::uint64_t bytes = chunk.count * row_bytes;
     ENGRAM_TRY(segment.memory().reserve(begin + at, bytes));
-    ENGRAM_TRY(reader->read(chunk.position, chunk.count, rows->subspan(at, bytes)));
-    const std::uint64_t done = progress.done.fetch_add(bytes) + bytes;
-    if (options.progress && std::this_thread::get_id() == caller) {
-      options.progress(done, progress.total);
-    }
-    return {};
+    return reader->read(chunk.position, chunk.count, rows->subspan(at, bytes));
   });
 }
 
@@ -99,13 +81,19 @@ Status fill(const SharedSegment& segment, const TableSource& source, const Store
 
 Status load_shared(std::span<const TableSource> sources, const std::string& name,
                    const StoreOptions& options) {
-  LoadProgress progress;
-  for (const TableSource& source : sources) progress.total += source.held_bytes();
-  ENGRAM_TRY(check_memory(progress.total, sources.size(), "shared memory"));
+  std::uint64_t total = 0;
+  for (const TableSource& source : sources) total += source.held_bytes();
+  ENGRAM_TRY(check_memory(total, sources.size(), "shared memory"));
   auto segment = SharedSegment::create(sources, name);
   if (!segment) return std::move(segment).error();
+  std::uint64_t before = 0;  // bytes of tables that are loaded
+  Progress progress;
+  if (options.progress) {
+    progress = [&](std::uint64_t done, std::uint64_t) { options.progress(before + done, total); };
+  }
   for (const TableSource& source : sources) {
-    Status filled = fill(*segment, source, options, progress);
+    Status filled = fill(*segment, source, options.threads, progress);
+    before += source.held_bytes();
     if (filled) continue;
     // The lock goes first, or the name could not.
     { const SharedSegment gone = *std::move(segment); }
