@@ -72,21 +72,22 @@ Status run_apply(const ApplyOptions& options) {
 
 }  // namespace
 
-void add_apply(CLI::App& app, Run& run) {
+void add_apply(const Command& app) {
   const auto options = std::make_shared<ApplyOptions>();
-  auto* command = app.add_subcommand("apply", "Adds a layer's gated memory to a residual stream");
-  options->model.add_options(*command);
-  options->input.add_options(*command, true);
-  command->add_option("--layer", options->layer, "Layer id (1 or 14 in V4.1)")->required();
+  const Command command =
+      app.add_subcommand("apply", "Adds a layer's gated memory to a residual stream");
+  options->model.add_options(command);
+  options->input.add_options(command, true);
+  command.add_option("--layer", options->layer, "Layer id (1 or 14 in V4.1)").required();
   command
-      ->add_option("--hidden", options->hidden,
-                   ".npy [tokens, copies, dim], float32 or uint16 (bfloat16 bits)")
-      ->required();
-  command->add_option("--output", options->output, ".npy to write, of the same type")->required();
-  command->add_flag("--no-round", options->no_round,
-                    "Round nowhere to bfloat16 (float32 input only)");
-  options->model.add_tier_options(*command);
-  command->callback([options, &run] { run = [options] { return run_apply(*options); }; });
+      .add_option("--hidden", options->hidden,
+                  ".npy [tokens, copies, dim], float32 or uint16 (bfloat16 bits)")
+      .required();
+  command.add_option("--output", options->output, ".npy to write, of the same type").required();
+  command.add_flag("--no-round", options->no_round,
+                   "Round nowhere to bfloat16 (float32 input only)");
+  options->model.add_tier_options(command);
+  command.runs([options] { return run_apply(*options); });
 }
 
 }  // namespace engram::cli

@@ -11,7 +11,7 @@
 namespace engram::cli {
 namespace {
 
-struct Command {
+struct BenchCommand {
   BenchOptions options;
   CorpusInput corpus;
   std::string workload;  // only this one; empty: all
@@ -35,7 +35,7 @@ const std::map<std::string, Kind> kKinds = {
     {"decode-step", {bench_decode_step, Load::rows, "Both layers' rows of one token"}},
 };
 
-Result<std::vector<Workload>> workloads(const Command& command, const Engine& engine) {
+Result<std::vector<Workload>> workloads(const BenchCommand& command, const Engine& engine) {
   constexpr std::uint64_t kSeed = 20260101;
   std::vector<Workload> result;
   if (!command.corpus.paths.empty()) {
@@ -51,7 +51,7 @@ Result<std::vector<Workload>> workloads(const Command& command, const Engine& en
   return result;
 }
 
-Status run_bench(const Command& command, const Kind& kind) {
+Status run_bench(const BenchCommand& command, const Kind& kind) {
   auto bench = Bench::open(command.options, kind.load);
   if (!bench) return std::move(bench).error();
   auto loads = workloads(command, bench->engine());
@@ -65,7 +65,7 @@ Status run_bench(const Command& command, const Kind& kind) {
   return {};
 }
 
-Status run_curves(const Command& command) {
+Status run_curves(const BenchCommand& command) {
   const auto engine = open_engine(command.options.model, Load::addresses);
   if (!engine) return engine.error();
   const auto documents =
@@ -74,44 +74,42 @@ Status run_curves(const Command& command) {
   return hit_rate_curves(*engine, *documents, command.json, command.svg);
 }
 
-void add_kind(CLI::App& bench, Run& run, const std::string& name, const Kind& kind) {
-  const auto command = std::make_shared<Command>();
-  auto* sub = bench.add_subcommand(name, kind.what);
-  command->options.model.add_options(*sub);
-  command->corpus.add_options(*sub, false);
-  if (kind.load != Load::addresses) command->options.model.add_tier_options(*sub);
-  sub->add_option("--workload", command->workload,
-                  "Only this one: text (of --text-files), uniform (random ids: the worst case) or "
-                  "one-token (the best)")
-      ->check(CLI::IsMember({"text", "uniform", "one-token"}));
-  sub->add_option("--tokens", command->options.tokens, "Tokens of one round");
-  sub->add_option("--rounds", command->options.rounds, "Rounds")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+void add_kind(const Command& bench, const std::string& name, const Kind& kind) {
+  const auto command = std::make_shared<BenchCommand>();
+  const Command sub = bench.add_subcommand(name, kind.what);
+  command->options.model.add_options(sub);
+  command->corpus.add_options(sub, false);
+  if (kind.load != Load::addresses) command->options.model.add_tier_options(sub);
+  sub.add_option("--workload", command->workload,
+                 "Only this one: text (of --text-files), uniform (random ids: the worst case) or "
+                 "one-token (the best)")
+      .one_of({"text", "uniform", "one-token"});
+  sub.add_option("--tokens", command->options.tokens, "Tokens of one round");
+  sub.add_option("--rounds", command->options.rounds, "Rounds").range(1, 100'000).show_default();
   if (kind.load != Load::addresses) {
-    sub->add_flag("--cold", command->options.cold,
-                  "Before each round, drop the files from the page cache and open again");
+    sub.add_flag("--cold", command->options.cold,
+                 "Before each round, drop the files from the page cache and open again");
   }
-  sub->add_flag("--json", command->json, "One JSON object per line");
-  sub->callback(
-      [command, &kind, &run] { run = [command, &kind] { return run_bench(*command, kind); }; });
+  sub.add_flag("--json", command->json, "One JSON object per line");
+  sub.runs([command, &kind] { return run_bench(*command, kind); });
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Run& run) {
-  auto* bench =
+void add_bench(const Command& app) {
+  const Command bench =
       app.add_subcommand("bench", "What lookups cost here, beside what the machine can do");
-  bench->require_subcommand(1);
-  for (const auto& [name, kind] : kKinds) add_kind(*bench, run, name, kind);
+  bench.require_subcommand();
+  for (const auto& [name, kind] : kKinds) add_kind(bench, name, kind);
 
-  const auto command = std::make_shared<Command>();
-  auto* curves = bench->add_subcommand("curves", "Hit rates of caches of every size on texts");
-  command->options.model.add_options(*curves);
-  command->corpus.add_options(*curves, true);
-  curves->add_flag("--json", command->json, "One JSON object per line");
-  curves->add_option("--svg", command->svg, "Draw them to this file");
-  curves->callback([command, &run] { run = [command] { return run_curves(*command); }; });
+  const auto command = std::make_shared<BenchCommand>();
+  const Command curves =
+      bench.add_subcommand("curves", "Hit rates of caches of every size on texts");
+  command->options.model.add_options(curves);
+  command->corpus.add_options(curves, true);
+  curves.add_flag("--json", command->json, "One JSON object per line");
+  curves.add_option("--svg", command->svg, "Draw them to this file");
+  curves.runs([command] { return run_curves(*command); });
 }
 
 }  // namespace engram::cli

@@ -59,18 +59,16 @@ Status run_check(const Options& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Run& run) {
+void add_check(const Command& app) {
   const auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("check", "Whether a model's tables and gates are whole");
-  command->add_option("PATH", options->path, "Model directory or GGUF file")->required();
-  command
-      ->add_option("--level", options->level,
-                   "headers; sample (some rows of every part); full (every row and page)")
-      ->transform(CLI::CheckedTransformer(kLevels))
-      ->default_str("sample");
-  add_threads_option(*command, options->threads);
-  add_checkpoint_options(*command, options->checkpoint);
-  command->callback([options, &run] { run = [options] { return run_check(*options); }; });
+  const Command command =
+      app.add_subcommand("check", "Whether a model's tables and gates are whole");
+  command.add_option("PATH", options->path, "Model directory or GGUF file").required();
+  command.add_choice("--level", options->level, kLevels,
+                     "headers; sample (some rows of every part); full (every row and page)");
+  add_threads_option(command, options->threads);
+  add_checkpoint_options(command, options->checkpoint);
+  command.runs([options] { return run_check(*options); });
 }
 
 }  // namespace engram::cli

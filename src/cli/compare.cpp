@@ -125,26 +125,27 @@ Status run_compare(Options& options) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Run& run) {
+void add_compare(const Command& app) {
   const auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("compare", "How far the tables of two models lie apart");
-  command->add_option("A", options->a, "Model directory or GGUF file: the reference")->required();
-  command->add_option("B", options->b, "The other")->required();
-  auto* rows = command
-                   ->add_option("--rows", options->compare.rows,
-                                "Rows of each table, spread over its columns")
-                   ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
-                   ->capture_default_str();
-  command->add_flag("--all", options->all, "Every row")->excludes(rows);
-  command->add_option("--max-rel-l2", options->max_relative_l2, "Fail beyond this relative L2");
-  command->add_option("--min-cosine", options->min_cosine, "Fail where a row's cosine is below");
-  command->add_option("--max-abs", options->max_abs, "Fail beyond this difference of a value");
-  command->add_flag("--exact", options->exact, "Fail unless every value is equal");
-  add_threads_option(*command, options->compare.threads);
-  command->add_flag("--json", options->json, "One JSON object per table");
-  add_codec_option(*command, "--codec", options->checkpoint_a);
-  add_codec_option(*command, "--codec-b", options->checkpoint_b);
-  command->callback([options, &run] { run = [options] { return run_compare(*options); }; });
+  const Command command =
+      app.add_subcommand("compare", "How far the tables of two models lie apart");
+  command.add_option("A", options->a, "Model directory or GGUF file: the reference").required();
+  command.add_option("B", options->b, "The other").required();
+  const Option rows = command
+                          .add_option("--rows", options->compare.rows,
+                                      "Rows of each table, spread over its columns")
+                          .range(std::int64_t{1}, std::int64_t{1} << 40)
+                          .show_default();
+  command.add_flag("--all", options->all, "Every row").excludes(rows);
+  command.add_option("--max-rel-l2", options->max_relative_l2, "Fail beyond this relative L2");
+  command.add_option("--min-cosine", options->min_cosine, "Fail where a row's cosine is below");
+  command.add_option("--max-abs", options->max_abs, "Fail beyond this difference of a value");
+  command.add_flag("--exact", options->exact, "Fail unless every value is equal");
+  add_threads_option(command, options->compare.threads);
+  command.add_flag("--json", options->json, "One JSON object per table");
+  add_codec_option(command, "--codec", options->checkpoint_a);
+  add_codec_option(command, "--codec-b", options->checkpoint_b);
+  command.runs([options] { return run_compare(*options); });
 }
 
 }  // namespace engram::cli

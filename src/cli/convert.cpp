@@ -38,36 +38,33 @@ Status run_convert(Options& options) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Run& run) {
+void add_convert(const Command& app) {
   const auto options = std::make_shared<Options>();
   ConvertOptions& convert = options->convert;
-  auto* command = app.add_subcommand("convert", "Tables of a model in another format");
-  command->add_option("SRC", options->source, "Model directory or GGUF file")->required();
-  command->add_option("DST", options->destination, "Directory to make; must not exist")->required();
+  const Command command = app.add_subcommand("convert", "Tables of a model in another format");
+  command.add_option("SRC", options->source, "Model directory or GGUF file").required();
+  command.add_option("DST", options->destination, "Directory to make; must not exist").required();
   command
-      ->add_option("--to", convert.to,
-                   "fp8, row264, mxfp8, mxfp4, bf16, int8, int4-e4m3, lloyd4, q8_0, mxfp4-gguf, "
-                   "f16, f32, paged or paged:CODEC")
-      ->required();
-  command->add_option("--layers", convert.layers, "Layer ids; all where not given")->delimiter(',');
+      .add_option("--to", convert.to,
+                  "fp8, row264, mxfp8, mxfp4, bf16, int8, int4-e4m3, lloyd4, q8_0, mxfp4-gguf, "
+                  "f16, f32, paged or paged:CODEC")
+      .required();
+  command.add_option("--layers", convert.layers, "Layer ids; all where not given");
   command
-      ->add_option("--rows-per-chunk", convert.rows_per_chunk,
-                   "Rows between two points to resume from")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
-      ->capture_default_str();
-  add_threads_option(*command, convert.threads);
-  command->add_option("--exponent", convert.mxfp4.exponent, "MXFP4 scales: search, floor or ceil")
-      ->transform(CLI::CheckedTransformer(kExponents))
-      ->default_str("search");
-  command->add_option("--ties", convert.mxfp4.ties, "MXFP4 ties: even or toward-zero")
-      ->transform(CLI::CheckedTransformer(kTies))
-      ->default_str("even");
-  command->add_option("--like", options->like, "Byte parity with another tool's MXFP4: modelopt")
-      ->check(CLI::IsMember({"modelopt"}));
-  command->add_flag("--tables-only", convert.tables_only, "Leave gate weights out");
-  command->add_flag("--resume", convert.resume, "Go on with what an interrupted run left");
-  add_checkpoint_options(*command, options->checkpoint);
-  command->callback([options, &run] { run = [options] { return run_convert(*options); }; });
+      .add_option("--rows-per-chunk", convert.rows_per_chunk,
+                  "Rows between two points to resume from")
+      .range(std::int64_t{1}, std::int64_t{1} << 32)
+      .show_default();
+  add_threads_option(command, convert.threads);
+  command.add_choice("--exponent", convert.mxfp4.exponent, kExponents,
+                     "MXFP4 scales: search, floor or ceil");
+  command.add_choice("--ties", convert.mxfp4.ties, kTies, "MXFP4 ties: even or toward-zero");
+  command.add_option("--like", options->like, "Byte parity with another tool's MXFP4: modelopt")
+      .one_of({"modelopt"});
+  command.add_flag("--tables-only", convert.tables_only, "Leave gate weights out");
+  command.add_flag("--resume", convert.resume, "Go on with what an interrupted run left");
+  add_checkpoint_options(command, options->checkpoint);
+  command.runs([options] { return run_convert(*options); });
 }
 
 }  // namespace engram::cli

@@ -37,9 +37,9 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
 
 }  // namespace
 
-void CorpusInput::add_options(CLI::App& command, bool required) {
+void CorpusInput::add_options(const Command& command, bool required) {
   command.add_option("--text-files", paths, "Files, and folders of files: each file a document")
-      ->required(required);
+      .required(required);
 }
 
 Result<std::vector<std::vector<TokenId>>> read_corpus(const CorpusInput& input,

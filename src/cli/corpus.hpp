@@ -1,12 +1,13 @@
 // Text files as documents of token ids.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "engram/status.hpp"
 #include "engram/types.hpp"
+
+#include "cli/command.hpp"
 
 namespace engram::cli {
 
@@ -14,7 +15,7 @@ struct CorpusInput {
   std::vector<std::string> paths;
 
   // --text-files FILES AND FOLDERS
-  void add_options(CLI::App& command, bool required);
+  void add_options(const Command& command, bool required);
 };
 
 // Every file a document, folders with all that lies below; sorted, so that a corpus is the same

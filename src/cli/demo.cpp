@@ -140,12 +140,12 @@ Status run_demo(const DemoOptions& options) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, Run& run) {
+void add_demo(const Command& app) {
   const auto options = std::make_shared<DemoOptions>();
-  auto* command =
+  const Command command =
       app.add_subcommand("demo", "Makes a small model and shows what fires for a sentence");
-  command->add_option("--text", options->text, "Another sentence");
-  command->callback([options, &run] { run = [options] { return run_demo(*options); }; });
+  command.add_option("--text", options->text, "Another sentence");
+  command.runs([options] { return run_demo(*options); });
 }
 
 }  // namespace engram::cli

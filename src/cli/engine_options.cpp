@@ -16,30 +16,27 @@
 
 namespace engram::cli {
 
-void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOptions& options) {
-  const auto refuse_unknown = [](const std::string& name) {
+void add_codec_option(const Command& command, const std::string& flag, CheckpointOptions& options) {
+  const auto set = [&options](const std::string& name) -> std::string {
     const auto format = row_format_from_name(name);
-    return format ? std::string() : format.error().message;
+    if (!format) return format.error().message;
+    options.declared_format = *format;
+    return {};
   };
-  const auto set = [&options](const std::string& name) {
-    if (const auto format = row_format_from_name(name)) options.declared_format = *format;
-  };
-  command
-      .add_option_function<std::string>(
-          flag, set, "Format of the tables where several fit and the model declares none")
-      ->check(refuse_unknown);
+  command.add_setter(flag, set,
+                     "Format of the tables where several fit and the model declares none");
 }
 
 int default_threads() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-void add_threads_option(CLI::App& command, int& threads, const std::string& description) {
+void add_threads_option(const Command& command, int& threads, const std::string& description) {
   threads = default_threads();
-  command.add_option("--threads", threads, description)->check(CLI::Range(1, 1024));
+  command.add_option("--threads", threads, description).range(1, 1024);
 }
 
-void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
+void add_checkpoint_options(const Command& command, CheckpointOptions& options) {
   command.add_flag("--allow-spare-rows", options.allow_spare_rows,
                    "Accept tables with more rows than the primes need");
   add_codec_option(command, "--codec", options);
@@ -82,36 +79,19 @@ std::string set_tier(const std::string& text, StoreOptions& store) {
   return {};
 }
 
-void add_tier_option(CLI::App& command, StoreOptions& store) {
-  const auto check = [](const std::string& text) {
-    StoreOptions ignored;
-    return set_tier(text, ignored);
-  };
-  command
-      .add_option_function<std::string>(
-          "--tier", [&store](const std::string& text) { set_tier(text, store); },
-          "Where rows are read from: mmap, ram, direct, shared:NAME (see engram load) or auto")
-      ->check(check)
-      ->default_str("mmap");
-  command
-      .add_option_function<double>(
-          "--wait",
-          [&store](double seconds) {
-            store.shared.wait = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
-          },
-          "Tier shared: seconds to wait until it is filled")
-      ->check(CLI::Range(0.0, 1e6));
+void add_tier_option(const Command& command, StoreOptions& store, double& wait_seconds) {
+  command.add_setter(
+      "--tier", [&store](const std::string& text) { return set_tier(text, store); },
+      "Where rows are read from: mmap, ram, direct, shared:NAME (see engram load) or auto", "mmap");
+  command.add_option("--wait", wait_seconds, "Tier shared: seconds to wait until it is filled")
+      .range(0.0, 1e6);
 }
 
-void add_ram_options(CLI::App& command, StoreOptions& store, std::string& resident) {
-  command.add_option("--pages", store.ram.pages, "Tier ram: transparent, 2m or 1g (reserved ones)")
-      ->transform(CLI::CheckedTransformer(kHugePages))
-      ->default_str("transparent");
-  command
-      .add_option("--numa", store.ram.numa,
-                  "Tier ram: local, interleave, or copies (a whole table on each node)")
-      ->transform(CLI::CheckedTransformer(kNumaPolicies))
-      ->default_str("local");
+void add_ram_options(const Command& command, StoreOptions& store, std::string& resident) {
+  command.add_choice("--pages", store.ram.pages, kHugePages,
+                     "Tier ram: transparent, 2m or 1g (reserved ones)");
+  command.add_choice("--numa", store.ram.numa, kNumaPolicies,
+                     "Tier ram: local, interleave, or copies (a whole table on each node)");
   command.add_flag("--lock", store.ram.lock, "Tier ram: never swap");
   command.add_flag("--serve-while-loading", store.ram.serve_while_loading,
                    "Tier ram: begin at once, with rows from the files until theirs are loaded");
@@ -121,9 +101,9 @@ void add_ram_options(CLI::App& command, StoreOptions& store, std::string& reside
 
 }  // namespace
 
-void ModelOptions::add_options(CLI::App& command) {
+void ModelOptions::add_options(const Command& command) {
   engine.store.threads = default_threads();
-  command.add_option("MODEL", model, "Model directory")->required();
+  command.add_option("MODEL", model, "Model directory").required();
   command.add_option("--tokenizer", engine.tokenizer_path,
                      "tokenizer.json to use instead of the model's own");
   command.add_option("--token-map-sha256", engine.token_map_sha256,
@@ -131,24 +111,18 @@ void ModelOptions::add_options(CLI::App& command) {
   add_checkpoint_options(command, engine.checkpoint);
 }
 
-void ModelOptions::add_tier_options(CLI::App& command) {
-  add_tier_option(command, engine.store);
-  command
-      .add_option("--read-method", engine.store.read_method,
-                  "How tier direct reads: auto, uring, readahead or threads")
-      ->transform(CLI::CheckedTransformer(kReadMethods))
-      ->default_str("auto");
+void ModelOptions::add_tier_options(const Command& command) {
+  add_tier_option(command, engine.store, wait_seconds);
+  command.add_choice("--read-method", engine.store.read_method, kReadMethods,
+                     "How tier direct reads: auto, uring, readahead or threads");
   command.add_flag("!--scales-on-disk", engine.store.resident_scales,
                    "Tier direct: leave scale tensors on disk, a second read for each row");
-  command
-      .add_option("--cache", engine.cache_bytes,
-                  "Memory for rows of n-grams met before, in bytes (K, M, G: powers of 1024)")
-      ->transform(CLI::AsSizeValue(false));
+  command.add_bytes("--cache", engine.cache_bytes,
+                    "Memory for rows of n-grams met before, in bytes (K, M, G: powers of 1024)");
   command.add_option("--hot", hot, "N-grams to fill the cache with (see engram profile)");
   add_ram_options(command, engine.store, resident);
-  command.add_option("--nan", engine.nan_policy, "NaN and infinite rows: propagate or reject")
-      ->transform(CLI::CheckedTransformer(kNanPolicies))
-      ->default_str("propagate");
+  command.add_choice("--nan", engine.nan_policy, kNanPolicies,
+                     "NaN and infinite rows: propagate or reject");
   add_threads_option(command, engine.store.threads, "Threads for loading and for the gate");
 }
 
@@ -162,6 +136,8 @@ std::string_view tier_name(Tier tier) {
 Result<Engine> open_engine(const ModelOptions& options, Load load) {
   EngineOptions engine = options.engine;
   engine.load = load;
+  engine.store.shared.wait =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.wait_seconds * 1e3));
   if (!options.resident.empty()) {
     auto resident = parse_resident(options.resident);
     if (!resident) return std::move(resident).error();

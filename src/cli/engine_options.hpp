@@ -1,36 +1,38 @@
 // The options with which subcommands open a model.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "engram/engine.hpp"
 
+#include "cli/command.hpp"
+
 namespace engram::cli {
 
 // The format of tables where several fit and nothing declares one.
-void add_codec_option(CLI::App& command, const std::string& flag, CheckpointOptions& options);
+void add_codec_option(const Command& command, const std::string& flag, CheckpointOptions& options);
 
 // --allow-spare-rows, --codec.
-void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
+void add_checkpoint_options(const Command& command, CheckpointOptions& options);
 
 // As many as the machine has processors.
 int default_threads();
 // --threads, which is default_threads() where it is not given.
-void add_threads_option(CLI::App& command, int& threads, const std::string& description = {});
+void add_threads_option(const Command& command, int& threads, const std::string& description = {});
 
 struct ModelOptions {
   std::string model;
-  std::string resident;  // as given: LAYER:ORDER,ORDER;...
-  std::string hot;       // a file of n-grams for the cache
+  std::string resident;     // as given: LAYER:ORDER,ORDER;...
+  std::string hot;          // a file of n-grams for the cache
+  double wait_seconds = 0;  // tier shared
   EngineOptions engine;
 
   // MODEL, --tokenizer, --token-map-sha256, and the checkpoint options.
-  void add_options(CLI::App& command);
+  void add_options(const Command& command);
   // --tier, --nan, --threads.
-  void add_tier_options(CLI::App& command);
+  void add_tier_options(const Command& command);
 };
 
 std::string_view tier_name(Tier tier);

@@ -120,13 +120,14 @@ Status run_hash(const HashOptions& options) {
 
 }  // namespace
 
-void add_hash(CLI::App& app, Run& run) {
+void add_hash(const Command& app) {
   const auto options = std::make_shared<HashOptions>();
-  auto* command = app.add_subcommand("hash", "Compressed ids, n-gram keys and row ids of tokens");
-  options->model.add_options(*command);
-  options->input.add_options(*command, true);
-  command->add_flag("--json", options->json, "One JSON object; keys as decimal strings");
-  command->callback([options, &run] { run = [options] { return run_hash(*options); }; });
+  const Command command =
+      app.add_subcommand("hash", "Compressed ids, n-gram keys and row ids of tokens");
+  options->model.add_options(command);
+  options->input.add_options(command, true);
+  command.add_flag("--json", options->json, "One JSON object; keys as decimal strings");
+  command.runs([options] { return run_hash(*options); });
 }
 
 }  // namespace engram::cli

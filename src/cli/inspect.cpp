@@ -209,20 +209,20 @@ Status run_inspect(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Run& run) {
+void add_inspect(const Command& app) {
   const auto options = std::make_shared<InspectOptions>();
-  auto* command =
+  const Command command =
       app.add_subcommand("inspect", "What a model directory holds, and whether it fits");
-  command->add_option("MODEL", options->model, "Model directory")->required();
-  command->add_option("--tokenizer", options->tokenizer,
-                      "tokenizer.json to use instead of the model's own");
-  command->add_option("--token-map-sha256", options->token_map_sha256,
-                      "Digest that the token map must have");
-  add_checkpoint_options(*command, options->checkpoint);
-  command->add_option("--report", options->report,
-                      "File for the accounting of bits per weight, as JSON");
-  command->add_flag("--json", options->json, "One JSON object");
-  command->callback([options, &run] { run = [options] { return run_inspect(*options); }; });
+  command.add_option("MODEL", options->model, "Model directory").required();
+  command.add_option("--tokenizer", options->tokenizer,
+                     "tokenizer.json to use instead of the model's own");
+  command.add_option("--token-map-sha256", options->token_map_sha256,
+                     "Digest that the token map must have");
+  add_checkpoint_options(command, options->checkpoint);
+  command.add_option("--report", options->report,
+                     "File for the accounting of bits per weight, as JSON");
+  command.add_flag("--json", options->json, "One JSON object");
+  command.runs([options] { return run_inspect(*options); });
 }
 
 }  // namespace engram::cli

@@ -26,18 +26,18 @@ Status run_load(LoadOptions& options) {
 
 }  // namespace
 
-void add_load(CLI::App& app, Run& run) {
+void add_load(const Command& app) {
   const auto options = std::make_shared<LoadOptions>();
-  auto* load = app.add_subcommand("load", "Tables into memory that all processes share");
-  load->add_option("MODEL", options->model, "Model directory")->required();
-  load->add_option("--shared", options->name, "Its name, for --tier shared:NAME")->required();
-  add_threads_option(*load, options->store.threads, "Threads that load");
-  add_checkpoint_options(*load, options->checkpoint);
-  load->callback([options, &run] { run = [options] { return run_load(*options); }; });
+  const Command load = app.add_subcommand("load", "Tables into memory that all processes share");
+  load.add_option("MODEL", options->model, "Model directory").required();
+  load.add_option("--shared", options->name, "Its name, for --tier shared:NAME").required();
+  add_threads_option(load, options->store.threads, "Threads that load");
+  add_checkpoint_options(load, options->checkpoint);
+  load.runs([options] { return run_load(*options); });
 
-  auto* unload = app.add_subcommand("unload", "Remove what engram load has loaded");
-  unload->add_option("NAME", options->name, "The name it was given")->required();
-  unload->callback([options, &run] { run = [options] { return unload_shared(options->name); }; });
+  const Command unload = app.add_subcommand("unload", "Remove what engram load has loaded");
+  unload.add_option("NAME", options->name, "The name it was given").required();
+  unload.runs([options] { return unload_shared(options->name); });
 }
 
 }  // namespace engram::cli

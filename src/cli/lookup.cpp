@@ -84,19 +84,19 @@ Status run_lookup(const LookupOptions& options) {
 
 }  // namespace
 
-void add_lookup(CLI::App& app, Run& run) {
+void add_lookup(const Command& app) {
   const auto options = std::make_shared<LookupOptions>();
-  auto* command = app.add_subcommand("lookup", "Rows of tokens, or rows by id, to a .npy file");
-  options->model.add_options(*command);
-  options->input.add_options(*command, false);
-  command->add_option("--layer", options->layer, "Layer id (1 or 14 in V4.1)")->required();
-  command->add_option("--rows", options->rows, "Table-global row ids instead of tokens: 1,2,3");
-  command->add_option("--output", options->output, "NumPy file to write")->required();
-  command->add_option("--format", options->format, "f32, bf16 (as uint16) or raw (packed bytes)")
-      ->transform(CLI::CheckedTransformer(kOutputFormats))
-      ->default_str("f32");
-  options->model.add_tier_options(*command);
-  command->callback([options, &run] { run = [options] { return run_lookup(*options); }; });
+  const Command command =
+      app.add_subcommand("lookup", "Rows of tokens, or rows by id, to a .npy file");
+  options->model.add_options(command);
+  options->input.add_options(command, false);
+  command.add_option("--layer", options->layer, "Layer id (1 or 14 in V4.1)").required();
+  command.add_option("--rows", options->rows, "Table-global row ids instead of tokens: 1,2,3");
+  command.add_option("--output", options->output, "NumPy file to write").required();
+  command.add_choice("--format", options->format, kOutputFormats,
+                     "f32, bf16 (as uint16) or raw (packed bytes)");
+  options->model.add_tier_options(command);
+  command.runs([options] { return run_lookup(*options); });
 }
 
 }  // namespace engram::cli

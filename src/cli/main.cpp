@@ -19,7 +19,6 @@ Error usage_error(std::string message) {
 namespace {
 
 constexpr int kExitFailure = 1;
-constexpr int kExitUsage = 2;
 
 int run_command(const engram::cli::Run& run) {
   engram::Status status;
@@ -35,34 +34,28 @@ int run_command(const engram::cli::Run& run) {
 
 }  // namespace
 
-// CLI11 throws only while options are declared wrongly, which any run shows.
-// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
-  CLI::App app{"The Engram conditional memory of DeepSeek-V4.1: token ids to gated residual"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", ENGRAM_VERSION);
-  engram::cli::Run run;
-  engram::cli::add_demo(app, run);
-  engram::cli::add_inspect(app, run);
-  engram::cli::add_hash(app, run);
-  engram::cli::add_lookup(app, run);
-  engram::cli::add_apply(app, run);
-  engram::cli::add_load(app, run);
-  engram::cli::add_profile(app, run);
-  engram::cli::add_token_map(app, run);
-  engram::cli::add_convert(app, run);
-  engram::cli::add_shard(app, run);
-  engram::cli::add_rotate(app, run);
-  engram::cli::add_compare(app, run);
-  engram::cli::add_check(app, run);
-  engram::cli::add_verify(app, run);
-  engram::cli::add_make_model(app, run);
-  engram::cli::add_selftest(app, run);
-  engram::cli::add_bench(app, run);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
-  return run_command(run);
+  engram::cli::CommandLine line(
+      "The Engram conditional memory of DeepSeek-V4.1: token ids to gated residual",
+      ENGRAM_VERSION);
+  const engram::cli::Command app = line.root();
+  engram::cli::add_demo(app);
+  engram::cli::add_inspect(app);
+  engram::cli::add_hash(app);
+  engram::cli::add_lookup(app);
+  engram::cli::add_apply(app);
+  engram::cli::add_load(app);
+  engram::cli::add_profile(app);
+  engram::cli::add_token_map(app);
+  engram::cli::add_convert(app);
+  engram::cli::add_shard(app);
+  engram::cli::add_rotate(app);
+  engram::cli::add_compare(app);
+  engram::cli::add_check(app);
+  engram::cli::add_verify(app);
+  engram::cli::add_make_model(app);
+  engram::cli::add_selftest(app);
+  engram::cli::add_bench(app);
+  if (const int mistake = line.parse(argc, argv); mistake != 0) return mistake;
+  return line.chosen() ? run_command(line.chosen()) : 0;
 }

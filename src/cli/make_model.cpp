@@ -45,26 +45,25 @@ Status run_make_model(MakeModelOptions& options) {
 
 }  // namespace
 
-void add_make_model(CLI::App& app, Run& run) {
+void add_make_model(const Command& app) {
   const auto options = std::make_shared<MakeModelOptions>();
   ModelRecipe& recipe = options->recipe;
-  auto* command =
+  const Command command =
       app.add_subcommand("make-model", "Writes a procedural model, for tests and demos");
-  command->add_option("DIR", options->directory, "Directory to make; must not exist")->required();
-  command->add_option("--tokenizer", recipe.tokenizer_path, "tokenizer.json to copy")->required();
-  command->add_option("--engram-vocab", recipe.engram_vocab_size, "Where the primes begin")
-      ->capture_default_str();
-  command->add_option("--layers", options->layers, "Layer ids")->capture_default_str();
-  command->add_option("--hidden", recipe.hidden_dim, "Width of one residual copy")
-      ->capture_default_str();
-  command->add_option("--copies", recipe.copies, "Residual copies")->capture_default_str();
-  command->add_option("--seed", recipe.seed, "Seed of every byte")->capture_default_str();
-  command->add_flag("--sparse", recipe.sparse, "Tables as holes");
-  command->add_option("--rows-for-ids-file", options->ids_file,
-                      "With --sparse: real rows for the n-grams of these token ids");
-  command->add_flag("--bf16", recipe.bf16, "Tables and wkv in BF16 instead of FP8");
-  command->footer(kFooter);
-  command->callback([options, &run] { run = [options] { return run_make_model(*options); }; });
+  command.add_option("DIR", options->directory, "Directory to make; must not exist").required();
+  command.add_option("--tokenizer", recipe.tokenizer_path, "tokenizer.json to copy").required();
+  command.add_option("--engram-vocab", recipe.engram_vocab_size, "Where the primes begin")
+      .show_default();
+  command.add_option("--layers", options->layers, "Layer ids").show_default();
+  command.add_option("--hidden", recipe.hidden_dim, "Width of one residual copy").show_default();
+  command.add_option("--copies", recipe.copies, "Residual copies").show_default();
+  command.add_option("--seed", recipe.seed, "Seed of every byte").show_default();
+  command.add_flag("--sparse", recipe.sparse, "Tables as holes");
+  command.add_option("--rows-for-ids-file", options->ids_file,
+                     "With --sparse: real rows for the n-grams of these token ids");
+  command.add_flag("--bf16", recipe.bf16, "Tables and wkv in BF16 instead of FP8");
+  command.footer(kFooter);
+  command.runs([options] { return run_make_model(*options); });
 }
 
 }  // namespace engram::cli

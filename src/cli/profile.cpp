@@ -34,14 +34,15 @@ Status run_profile(const ProfileOptions& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Run& run) {
+void add_profile(const Command& app) {
   const auto options = std::make_shared<ProfileOptions>();
-  auto* command = app.add_subcommand("profile", "The n-grams that texts ask for most, for --hot");
-  options->model.add_options(*command);
-  options->corpus.add_options(*command, true);
-  command->add_option("--output", options->output, "File to write")->required();
-  command->add_option("--count", options->count, "N-grams at most")->capture_default_str();
-  command->callback([options, &run] { run = [options] { return run_profile(*options); }; });
+  const Command command =
+      app.add_subcommand("profile", "The n-grams that texts ask for most, for --hot");
+  options->model.add_options(command);
+  options->corpus.add_options(command, true);
+  command.add_option("--output", options->output, "File to write").required();
+  command.add_option("--count", options->count, "N-grams at most").show_default();
+  command.runs([options] { return run_profile(*options); });
 }
 
 }  // namespace engram::cli

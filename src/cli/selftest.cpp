@@ -190,14 +190,14 @@ Status run_selftest(const ModelOptions& options) {
 
 }  // namespace
 
-void add_selftest(CLI::App& app, Run& run) {
+void add_selftest(const Command& app) {
   const auto options = std::make_shared<ModelOptions>();
-  auto* command = app.add_subcommand(
+  const Command command = app.add_subcommand(
       "selftest", "Built-in vectors, then prefill against single steps (on MODEL or a demo)");
-  options->add_options(*command);
-  command->get_option("MODEL")->required(false);
-  options->add_tier_options(*command);
-  command->callback([options, &run] { run = [options] { return run_selftest(*options); }; });
+  options->add_options(command);
+  command.option("MODEL").required(false);
+  options->add_tier_options(command);
+  command.runs([options] { return run_selftest(*options); });
 }
 
 }  // namespace engram::cli

@@ -42,41 +42,40 @@ Status run_rotate(Options& options) {
   return {};
 }
 
-CLI::App* add_common(CLI::App& app, const char* name, const char* description, Options& options) {
-  auto* command = app.add_subcommand(name, description);
-  command->add_option("SRC", options.source, "Model directory")->required();
-  command->add_option("DST", options.destination, "Directory to make; must not exist")->required();
-  add_threads_option(*command, options.shard.threads);
-  add_checkpoint_options(*command, options.checkpoint);
+Command add_common(const Command& app, const char* name, const char* description,
+                   Options& options) {
+  const Command command = app.add_subcommand(name, description);
+  command.add_option("SRC", options.source, "Model directory").required();
+  command.add_option("DST", options.destination, "Directory to make; must not exist").required();
+  add_threads_option(command, options.shard.threads);
+  add_checkpoint_options(command, options.checkpoint);
   return command;
 }
 
 }  // namespace
 
-void add_shard(CLI::App& app, Run& run) {
+void add_shard(const Command& app) {
   const auto options = std::make_shared<Options>();
-  auto* command =
+  const Command command =
       add_common(app, "shard", "Tables cut over ranks, each a directory of its own", *options);
-  command->add_option("--model-parallel", options->shard.world, "Ranks")->required();
-  command
-      ->add_option("--by", options->shard.by,
-                   "rows (blocks), heads (whole columns) or strided (columns rank, rank + N, ...)")
-      ->transform(CLI::CheckedTransformer(kPartitions))
-      ->default_str("strided");
-  command->add_flag("--tables-only", options->shard.tables_only, "Leave gate weights out");
-  command->add_flag("--resume", options->shard.resume, "Go on with what an interrupted run left");
-  command->callback([options, &run] { run = [options] { return run_shard(*options); }; });
+  command.add_option("--model-parallel", options->shard.world, "Ranks").required();
+  command.add_choice(
+      "--by", options->shard.by, kPartitions,
+      "rows (blocks), heads (whole columns) or strided (columns rank, rank + N, ...)");
+  command.add_flag("--tables-only", options->shard.tables_only, "Leave gate weights out");
+  command.add_flag("--resume", options->shard.resume, "Go on with what an interrupted run left");
+  command.runs([options] { return run_shard(*options); });
 }
 
-void add_rotate(CLI::App& app, Run& run) {
+void add_rotate(const Command& app) {
   const auto options = std::make_shared<Options>();
-  auto* command =
+  const Command command =
       add_common(app, "rotate", "Folds a rotation of the residual stream into wkv", *options);
   command
-      ->add_option("--rotation", options->rotation,
-                   "safetensors with global_rotation [hidden, hidden]")
-      ->required();
-  command->callback([options, &run] { run = [options] { return run_rotate(*options); }; });
+      .add_option("--rotation", options->rotation,
+                  "safetensors with global_rotation [hidden, hidden]")
+      .required();
+  command.runs([options] { return run_rotate(*options); });
 }
 
 }  // namespace engram::cli

@@ -44,12 +44,12 @@ Result<std::vector<TokenId>> encode(const std::string& text, const std::string& 
 
 }  // namespace
 
-void TokenInput::add_options(CLI::App& command, bool required) {
-  auto* group = command.add_option_group("input", "Tokens, in one of three ways");
-  group->add_option("--ids", ids, "Token ids: 5,6,7");
-  group->add_option("--text", text, "Text, through the model's tokenizer");
-  group->add_option("--ids-file", ids_file, "File of token ids, separated by commas or space");
-  group->require_option(required ? 1 : 0, 1);
+void TokenInput::add_options(const Command& command, bool required) {
+  const Command group = command.add_group("input", "Tokens, in one of three ways");
+  group.add_option("--ids", ids, "Token ids: 5,6,7");
+  group.add_option("--text", text, "Text, through the model's tokenizer");
+  group.add_option("--ids-file", ids_file, "File of token ids, separated by commas or space");
+  group.require_option(required);
   command.add_option("--mask", mask, "One value per token: 1 text, 0 takes no part (images)");
   command.add_option("--chunk", chunk, "Feed this many tokens at a time through one session");
 }

@@ -1,7 +1,6 @@
 // The token inputs that subcommands share: --ids, --text, --ids-file, --mask, --chunk.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,6 +8,8 @@
 
 #include "engram/engine.hpp"
 #include "engram/status.hpp"
+
+#include "cli/command.hpp"
 
 namespace engram::cli {
 
@@ -20,7 +21,7 @@ struct TokenInput {
   std::size_t chunk = 0;  // 0: all at once
 
   // `required`: one of the three inputs must be given.
-  void add_options(CLI::App& command, bool required);
+  void add_options(const Command& command, bool required);
 };
 
 struct Tokens {

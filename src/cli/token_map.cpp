@@ -33,13 +33,13 @@ Status run_token_map(const TokenMapOptions& options) {
 
 }  // namespace
 
-void add_token_map(CLI::App& app, Run& run) {
+void add_token_map(const Command& app) {
   const auto options = std::make_shared<TokenMapOptions>();
-  auto* command = app.add_subcommand("token-map", "The compressed map of a tokenizer.json");
-  command->add_option("TOKENIZER", options->tokenizer, "tokenizer.json")->required();
-  command->add_option("--output", options->output, "Write the map: int32 little endian");
-  command->add_flag("--json", options->json, "One JSON object");
-  command->callback([options, &run] { run = [options] { return run_token_map(*options); }; });
+  const Command command = app.add_subcommand("token-map", "The compressed map of a tokenizer.json");
+  command.add_option("TOKENIZER", options->tokenizer, "tokenizer.json").required();
+  command.add_option("--output", options->output, "Write the map: int32 little endian");
+  command.add_flag("--json", options->json, "One JSON object");
+  command.runs([options] { return run_token_map(*options); });
 }
 
 }  // namespace engram::cli

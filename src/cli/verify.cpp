@@ -34,22 +34,21 @@ Status run_verify(const Options& options) {
   return {};
 }
 
-void add(CLI::App& app, Run& run, const char* name, const char* description,
+void add(const Command& app, const char* name, const char* description,
          Status (*body)(const Options&)) {
   const auto options = std::make_shared<Options>();
   options->threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  auto* command = app.add_subcommand(name, description);
-  command->add_option("DIR", options->directory, "Model directory")->required();
-  command->add_option("--threads", options->threads, "Files read at once")
-      ->check(CLI::Range(1, 1024));
-  command->callback([options, &run, body] { run = [options, body] { return body(*options); }; });
+  const Command command = app.add_subcommand(name, description);
+  command.add_option("DIR", options->directory, "Model directory").required();
+  command.add_option("--threads", options->threads, "Files read at once").range(1, 1024);
+  command.runs([options, body] { return body(*options); });
 }
 
 }  // namespace
 
-void add_verify(CLI::App& app, Run& run) {
-  add(app, run, "manifest", "Writes the SHA-256 of every file of a directory", run_manifest);
-  add(app, run, "verify",
+void add_verify(const Command& app) {
+  add(app, "manifest", "Writes the SHA-256 of every file of a directory", run_manifest);
+  add(app, "verify",
       "Reads every file again and compares it with engram-manifest.json, "
       "aurora_export_manifest.json, SHA256SUMS or Hugging Face blob names",
       run_verify);
