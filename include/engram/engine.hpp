@@ -59,6 +59,25 @@ ENGRAM_API Status check_token_map(const TokenMap& map, const ModelConfig& config
 ENGRAM_API std::string expected_token_map_sha256(const std::string& given,
                                                  const ModelConfig& config);
 
+// Many sequences, as a runtime with paged ones has them at hand: sequence i is
+// tokens[query_start[i] .. query_start[i+1]).
+struct TokenBatch {
+  std::span<const TokenId> tokens;            // [length]
+  std::span<const std::uint8_t> mask;         // [length] or empty: all text
+  std::span<const std::int64_t> query_start;  // [sequences + 1], ascending from 0 to length
+  // [sequences, orders]: the raw ids before each sequence, newest first; kMasked where a position
+  // takes no part, kBeforeStart from the start of the sequence on.
+  std::span<const TokenId> lookback;
+};
+inline constexpr TokenId kBeforeStart = -1;
+inline constexpr TokenId kMasked = -2;
+
+// -> keys [layers, length, orders]. A known id after kBeforeStart is missing history and refused
+// (Code::invalid_argument): guessing it would read other rows silently. On failure keys are
+// untouched.
+ENGRAM_API Status hash_batch(const TokenMap& map, const Hasher& hasher, const TokenBatch& batch,
+                             std::span<Key> keys);
+
 // Immutable once open; any number of sessions and threads may share it. Movable.
 class ENGRAM_API Engine {
  public:
@@ -78,6 +97,8 @@ class ENGRAM_API Engine {
   // Null where gates were not asked for.
   const Gate* gate(int table_index) const;
   int threads() const;
+  // Why Tier::automatic chose the tier that the stores report; empty for any other.
+  const std::string& tier_reason() const;
 
  private:
   struct Impl;

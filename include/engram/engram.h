@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 /* Rises when a function or field is added; code compiled for an older version keeps working. */
-#define ENGRAM_ABI_VERSION 2u
+#define ENGRAM_ABI_VERSION 3u
 ENGRAM_API uint32_t engram_abi_version(void);
 
 enum {
@@ -75,11 +75,10 @@ ENGRAM_API int32_t engram_token_map_compress(const engram_token_map* map, const 
 /* ---- Model: a loaded model directory, immutable ------------------------------------------------ */
 typedef struct engram_model engram_model;
 enum { ENGRAM_LOAD_GATES = 0, ENGRAM_LOAD_ROWS = 1, ENGRAM_LOAD_ADDRESSES = 2 };
-enum { ENGRAM_TIER_MMAP = 0, ENGRAM_TIER_RAM = 1, ENGRAM_TIER_DIRECT = 2 };
-enum { ENGRAM_TIER_SHARED = 3, ENGRAM_TIER_AUTO = 4 };
+enum { ENGRAM_TIER_MMAP = 0, ENGRAM_TIER_RAM, ENGRAM_TIER_DIRECT, ENGRAM_TIER_SHARED, ENGRAM_TIER_AUTO };
 enum { ENGRAM_NAN_PROPAGATE = 0, ENGRAM_NAN_REJECT = 1 };
 
-/* Called now and then while loading, from the thread that called open; done and total are bytes. */
+/* Called while loading, from the thread that called open: now and then, with bytes done of total. */
 typedef void (*engram_progress)(void* user, uint64_t done, uint64_t total);
 
 typedef struct engram_model_options {
@@ -97,6 +96,9 @@ typedef struct engram_model_options {
   uint64_t cache_bytes;    /* for rows of n-grams met before; 0: none */
   const char* shared_name; /* of ENGRAM_TIER_SHARED: what `engram load` was given */
   uint64_t shared_wait_ms; /* how long to wait until it is filled */
+  /* Since version 3: what auto chose and why, where tables lie; a sentence each, from open. */
+  void (*log)(void* user, const char* message); /* may be NULL */
+  void* log_user;
 } engram_model_options;
 
 /* options may be NULL. Everything is checked before anything is served. */
@@ -113,7 +115,6 @@ typedef struct engram_model_info {
   int32_t copies;     /* residual streams */
   int32_t hidden_dim; /* of one stream */
 } engram_model_info;
-
 /* Fills as many bytes as info->struct_bytes says. */
 ENGRAM_API int32_t engram_model_describe(const engram_model* model, engram_model_info* info);
 typedef struct engram_layer_info {
@@ -150,7 +151,7 @@ typedef struct engram_workspace engram_workspace;
 ENGRAM_API int32_t engram_workspace_create(engram_workspace** workspace);
 ENGRAM_API void engram_workspace_free(engram_workspace* workspace);
 
-enum { ENGRAM_FORMAT_BF16 = 0, ENGRAM_FORMAT_F32 = 1, ENGRAM_FORMAT_RAW = 2 };
+enum { ENGRAM_FORMAT_BF16 = 0, ENGRAM_FORMAT_F32, ENGRAM_FORMAT_RAW, ENGRAM_FORMAT_F16 };
 
 /* Where rows go: row i at data + i * stride_bytes (0: one after another), naturally aligned. The
  * memory is the caller's, pinned or shared as it likes. */

@@ -125,6 +125,7 @@ inline constexpr Mxfp4Rule kModelOptMxfp4 = {Mxfp4Exponent::ceil, Ties::toward_z
 enum class OutputFormat : std::uint8_t {
   bf16,  // head_dim bfloat16 (u16 bit patterns)
   f32,   // head_dim IEEE binary32
+  f16,   // head_dim IEEE binary16 (u16 bit patterns); what is too large for it becomes infinite
   raw,   // the stored bytes, packed: codes then scales (264 bytes for FP8 rows of 256)
 };
 
@@ -142,6 +143,9 @@ enum class Tier : std::uint8_t {
   shared,     // memory of this host that `engram load` has filled: one copy for all processes
   automatic,  // ram, direct or mmap, as choose_tier() finds
 };
+
+// "mmap", "ram", "direct", "shared", "auto".
+ENGRAM_API std::string_view tier_name(Tier tier);
 
 // Pages of tables in memory.
 enum class HugePages : std::uint8_t {

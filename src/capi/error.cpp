@@ -60,17 +60,19 @@ Result<RowOutput> row_output(const engram_row_output* output) {
       return RowOutput{OutputFormat::f32, *bytes, output->stride_bytes};
     case ENGRAM_FORMAT_RAW:
       return RowOutput{OutputFormat::raw, *bytes, output->stride_bytes};
+    case ENGRAM_FORMAT_F16:
+      return RowOutput{OutputFormat::f16, *bytes, output->stride_bytes};
     default:
       break;
   }
   return Error{Code::invalid_argument, 0,
-               "output.format: expected 0, 1 or 2, found " + std::to_string(output->format)};
+               "output.format: expected 0 .. 3, found " + std::to_string(output->format)};
 }
 
 }  // namespace engram::capi
 
 // Layouts that callers have compiled in; they grow at the end only.
-static_assert(sizeof(engram_model_options) == 80 && sizeof(engram_model_info) == 28 &&
+static_assert(sizeof(engram_model_options) == 96 && sizeof(engram_model_info) == 28 &&
               sizeof(engram_layer_info) == 24 && sizeof(engram_row_output) == 32 &&
               sizeof(engram_table_stats) == 56);
 static_assert(ENGRAM_PRIORITY_WHENEVER == static_cast<int>(engram::Priority::whenever));

@@ -97,23 +97,20 @@ Result<EngineOptions> engine_options(const engram_model_options* given) {
 
 namespace {
 
-// One sequence's window of raw token ids, newest first, to compressed ids.
-Status read_lookback(const TokenMap& map, std::span<const int32_t> window, Lookback& lookback) {
-  std::vector<CompressedId> ids(window.size(), kDead);
-  bool started = true;  // false from the start of the sequence on
-  for (std::size_t i = 0; i < window.size(); ++i) {
-    if (!started && window[i] != ENGRAM_BEFORE_START) {
-      return Error{Code::invalid_argument, 0,
-                   "lookback: position " + std::to_string(i) + " is known but position " +
-                       std::to_string(i - 1) +
-                       ", after it, is not: history inside a sequence must be whole"};
-    }
-    started = window[i] != ENGRAM_BEFORE_START;
-    if (window[i] == ENGRAM_BEFORE_START || window[i] == ENGRAM_MASKED) continue;
-    ENGRAM_TRY(map.compress(window.subspan(i, 1), {}, std::span(ids).subspan(i, 1)));
+// What an operator may want to know of a model that has been opened, a sentence each.
+void log_opened(const Engine& engine, const engram_model_options* given) {
+  const auto options = read_options(given);
+  const Memory* memory = engine.memory();
+  if (!options || options->log == nullptr || memory == nullptr) return;
+  const auto log = [&](const std::string& text) { options->log(options->log_user, text.c_str()); };
+  if (!engine.tier_reason().empty()) log("tier auto: " + engine.tier_reason());
+  for (int table = 0; table < memory->table_count(); ++table) {
+    const StoreReport report = memory->store(table).report();
+    log("layer " + std::to_string(memory->store(table).source().layer_id) + ": tier " +
+        std::string(tier_name(report.tier)) + ", " + std::to_string(report.table_bytes) +
+        " bytes of rows, " + std::to_string(report.resident_bytes) + " of them in memory, " +
+        std::to_string(report.huge_bytes) + " in huge pages");
   }
-  lookback = Lookback(ids);
-  return {};
 }
 
 // Checks what both lookups share, then calls `run(memory, input, output)`.
@@ -142,7 +139,9 @@ int32_t engram_model_open(const char* directory, const engram_model_options* opt
     if (directory == nullptr) return null_argument("directory");
     auto with = engine_options(options);
     if (!with) return std::move(with).error();
-    return Engine::open(directory, *with);
+    auto engine = Engine::open(directory, *with);
+    if (engine) log_opened(*engine, options);
+    return engine;
   });
 }
 
@@ -206,15 +205,9 @@ int32_t engram_model_hash(const engram_model* model, const int32_t* tokens, cons
     if (!windows) return windows.error();
     const auto out = span_of(keys, hasher.spec().layers().size() * count * orders, "keys");
     if (!out) return out.error();
-    std::vector<CompressedId> compressed(count);
-    ENGRAM_TRY(
-        model->engine.token_map().compress(*in, {mask, mask == nullptr ? 0 : count}, compressed));
-    std::vector<Lookback> lookbacks(sequences);
-    for (std::size_t i = 0; i < sequences; ++i) {
-      ENGRAM_TRY(read_lookback(model->engine.token_map(), windows->subspan(i * orders, orders),
-                               lookbacks[i]));
-    }
-    return hasher.batch_keys(compressed, {query_start, sequences + 1}, lookbacks, *out);
+    const TokenBatch batch = {
+        *in, {mask, mask == nullptr ? 0 : count}, {query_start, sequences + 1}, *windows};
+    return hash_batch(model->engine.token_map(), hasher, batch, *out);
   });
 }
 

@@ -126,13 +126,6 @@ void ModelOptions::add_tier_options(const Command& command) {
   add_threads_option(command, engine.store.threads, "Threads for loading and for the gate");
 }
 
-std::string_view tier_name(Tier tier) {
-  for (const auto& [name, value] : kTiers) {
-    if (value == tier) return name;
-  }
-  return "shared";
-}
-
 Result<Engine> open_engine(const ModelOptions& options, Load load) {
   EngineOptions engine = options.engine;
   engine.load = load;
@@ -144,15 +137,12 @@ Result<Engine> open_engine(const ModelOptions& options, Load load) {
     engine.resident = *std::move(resident);
   }
   engine.store.progress = progress_bar("loading");
-  if (engine.store.tier == Tier::automatic && load != Load::addresses) {
-    const auto checkpoint = Checkpoint::open(options.model, engine.checkpoint);
-    if (!checkpoint) return checkpoint.error();
-    const auto choice = choose_tier(checkpoint->tables(), engine.store);
-    if (!choice) return choice.error();
-    fmt::print(stderr, "tier {}: {}\n", tier_name(choice->tier), choice->reason);
-    engine.store.tier = choice->tier;
+  auto opened = Engine::open(options.model, engine);
+  if (opened && !opened->tier_reason().empty()) {
+    const Tier tier = opened->memory()->store(0).report().tier;
+    fmt::print(stderr, "tier {}: {}\n", tier_name(tier), opened->tier_reason());
   }
-  return Engine::open(options.model, engine);
+  return opened;
 }
 
 Result<std::jthread> warm_behind(const ModelOptions& options, const Engine& engine) {

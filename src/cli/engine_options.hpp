@@ -35,8 +35,6 @@ struct ModelOptions {
   void add_tier_options(const Command& command);
 };
 
-std::string_view tier_name(Tier tier);
-
 // Opens with a progress bar; says on stderr what tier automatic has chosen.
 Result<Engine> open_engine(const ModelOptions& options, Load load);
 

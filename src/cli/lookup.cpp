@@ -24,12 +24,13 @@ struct LookupOptions {
 
 std::string_view npy_dtype(OutputFormat format) {
   if (format == OutputFormat::f32) return "<f4";
+  if (format == OutputFormat::f16) return "<f2";
   return format == OutputFormat::bf16 ? "<u2" : "|u1";
 }
 
 std::size_t item_bytes(OutputFormat format) {
   if (format == OutputFormat::f32) return 4;
-  return format == OutputFormat::bf16 ? 2 : 1;
+  return format == OutputFormat::raw ? 1 : 2;
 }
 
 Status lookup_rows(const LookupOptions& options, const Engine& engine, int table) {
@@ -94,7 +95,7 @@ void add_lookup(const Command& app) {
   command.add_option("--rows", options->rows, "Table-global row ids instead of tokens: 1,2,3");
   command.add_option("--output", options->output, "NumPy file to write").required();
   command.add_choice("--format", options->format, kOutputFormats,
-                     "f32, bf16 (as uint16) or raw (packed bytes)");
+                     "f32, f16, bf16 (as uint16) or raw (packed bytes)");
   options->model.add_tier_options(command);
   command.runs([options] { return run_lookup(*options); });
 }

@@ -22,8 +22,10 @@ inline const std::map<std::string, NumaPolicy> kNumaPolicies = {
     {"local", NumaPolicy::local},
     {"interleave", NumaPolicy::interleave},
     {"copies", NumaPolicy::copies}};
-inline const std::map<std::string, OutputFormat> kOutputFormats = {
-    {"f32", OutputFormat::f32}, {"bf16", OutputFormat::bf16}, {"raw", OutputFormat::raw}};
+inline const std::map<std::string, OutputFormat> kOutputFormats = {{"f32", OutputFormat::f32},
+                                                                   {"bf16", OutputFormat::bf16},
+                                                                   {"f16", OutputFormat::f16},
+                                                                   {"raw", OutputFormat::raw}};
 inline const std::map<std::string, NanPolicy> kNanPolicies = {{"propagate", NanPolicy::propagate},
                                                               {"reject", NanPolicy::reject}};
 

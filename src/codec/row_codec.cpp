@@ -11,6 +11,7 @@
 #include "codec/row_values.hpp"
 #include "codec/unpack.hpp"
 #include "simd/fp8.hpp"
+#include "simd/half.hpp"
 #include "simd/scaled.hpp"
 
 namespace engram {
@@ -49,11 +50,17 @@ struct Stretch {
   std::size_t count;
 };
 
-// Of a format that expands to FP8.
+// FP8, or a format that expands to it.
 template <typename T>
 bool decode_expanded(const Stretch& from, T* out) {
   std::array<std::uint8_t, kChunkColumns + kChunkColumns / simd::kFp8Group> fp8;
-  expand_to_fp8(from.layout, from.packed, from.first, from.count, fp8.data());
+  if (from.layout.format == RowFormat::fp8_e4m3_e8m0) {
+    const std::byte* scales = from.packed + from.layout.code_bytes() + from.first / simd::kFp8Group;
+    std::memcpy(fp8.data(), from.packed + from.first, from.count);
+    std::memcpy(fp8.data() + from.count, scales, from.count / simd::kFp8Group);
+  } else {
+    expand_to_fp8(from.layout, from.packed, from.first, from.count, fp8.data());
+  }
   return simd::decode_fp8({fp8.data(), from.count}, std::span<T* const>(&out, 1)) == 1;
 }
 
@@ -101,7 +108,8 @@ bool decode_lloyd4(const Stretch& from, T* out) {
 template <typename T>
 bool decode_stretch(const Stretch& from, T* out) {
   const RowFormat format = from.layout.format;
-  if (expands_to_fp8(format)) return decode_expanded(from, out);
+  if (format == RowFormat::fp8_e4m3_e8m0 || expands_to_fp8(format))
+    return decode_expanded(from, out);
   if (format == RowFormat::lloyd4_e5m3) return decode_lloyd4(from, out);
   const bool fast = unpacks(format) ? decode_unpacked(from, out)
                     : format == RowFormat::f16 && from.count % 16 == 0
@@ -167,6 +175,34 @@ std::size_t decode_block(const RowLayout& layout, const std::byte* packed,
   return first_bad;
 }
 
+// Through binary32, a stretch at a time.
+bool decode_half_row(const RowLayout& layout, const std::byte* packed, std::uint16_t* out) {
+  std::array<float, kChunkColumns> values;
+  bool finite = true;
+  for (std::size_t first = 0; first < layout.head_dim; first += kChunkColumns) {
+    const std::size_t count = std::min(kChunkColumns, layout.head_dim - first);
+    const std::size_t vectors = count / 16 * 16;
+    decode_stretch(Stretch{layout, packed, first, count}, values.data());
+    finite &= simd::encode_half(values.data(), vectors, out + first);
+    for (std::size_t i = vectors; i < count; ++i) {
+      out[first + i] = half_from_float(values[i]);
+      finite &= (out[first + i] & 0x7FFF) < 0x7C00;
+    }
+  }
+  return finite;
+}
+
+std::size_t decode_half_block(const RowLayout& layout, const std::byte* packed,
+                              std::span<std::byte* const> outputs) {
+  std::size_t first_bad = outputs.size();
+  for (std::size_t row = outputs.size(); row-- > 0;) {
+    const std::byte* source = packed + row * layout.row_bytes();
+    auto* out = reinterpret_cast<std::uint16_t*>(outputs[row]);
+    if (!decode_half_row(layout, source, out)) first_bad = row;
+  }
+  return first_bad;
+}
+
 std::size_t copy_block(const RowLayout& layout, const std::byte* packed,
                        std::span<std::byte* const> outputs) {
   std::size_t first_bad = outputs.size();
@@ -185,6 +221,8 @@ std::size_t decode_block(const RowLayout& layout, OutputFormat format, const std
       return decode_block<std::uint16_t>(layout, packed, outputs);
     case OutputFormat::f32:
       return decode_block<float>(layout, packed, outputs);
+    case OutputFormat::f16:
+      return decode_half_block(layout, packed, outputs);
     case OutputFormat::raw:
       return copy_block(layout, packed, outputs);
   }
@@ -196,6 +234,7 @@ std::size_t decode_block(const RowLayout& layout, OutputFormat format, const std
 std::size_t output_bytes(const RowLayout& layout, OutputFormat format) {
   switch (format) {
     case OutputFormat::bf16:
+    case OutputFormat::f16:
       return 2 * layout.head_dim;
     case OutputFormat::f32:
       return 4 * layout.head_dim;
@@ -208,6 +247,7 @@ std::size_t output_bytes(const RowLayout& layout, OutputFormat format) {
 std::size_t output_alignment(OutputFormat format) {
   switch (format) {
     case OutputFormat::bf16:
+    case OutputFormat::f16:
       return 2;
     case OutputFormat::f32:
       return 4;

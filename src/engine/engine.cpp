@@ -57,8 +57,14 @@ Result<std::vector<LayerRows>> resident_rows(const HashSpec& spec, const EngineO
 }
 
 Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
-                           const EngineOptions& options) {
+                           const EngineOptions& options, std::string& tier_reason) {
   StoreOptions with = options.store;
+  if (with.tier == Tier::automatic) {
+    auto choice = choose_tier(checkpoint.tables(), with);
+    if (!choice) return std::move(choice).error();
+    with.tier = choice->tier;
+    tier_reason = std::move(choice->reason);
+  }
   auto resident = resident_rows(hasher.spec(), options);
   if (!resident) return std::move(resident).error();
   with.resident = *std::move(resident);
@@ -120,6 +126,7 @@ struct Engine::Impl {
   std::optional<Memory> memory;
   std::vector<LoadedGate> gates;
   int threads;
+  std::string tier_reason;
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -146,14 +153,15 @@ Result<Engine> Engine::open(const std::string& model_directory, const EngineOpti
     gates = *std::move(loaded);
   }
   std::optional<Memory> memory;
+  std::string tier_reason;
   if (options.load != Load::addresses) {
-    auto opened = open_memory(*checkpoint, hasher, options);
+    auto opened = open_memory(*checkpoint, hasher, options, tier_reason);
     if (!opened) return std::move(opened).error();
     memory = *std::move(opened);
   }
-  return Engine(
-      std::make_unique<Impl>(Impl{*std::move(checkpoint), *std::move(map), hasher,
-                                  std::move(memory), std::move(gates), options.store.threads}));
+  return Engine(std::make_unique<Impl>(Impl{*std::move(checkpoint), *std::move(map), hasher,
+                                            std::move(memory), std::move(gates),
+                                            options.store.threads, std::move(tier_reason)}));
 }
 
 const Checkpoint& Engine::checkpoint() const { return impl_->checkpoint; }
@@ -161,6 +169,7 @@ const TokenMap& Engine::token_map() const { return impl_->token_map; }
 const Hasher& Engine::hasher() const { return impl_->hasher; }
 const Memory* Engine::memory() const { return impl_->memory ? &*impl_->memory : nullptr; }
 int Engine::threads() const { return impl_->threads; }
+const std::string& Engine::tier_reason() const { return impl_->tier_reason; }
 
 const Gate* Engine::gate(int table_index) const {
   const auto index = static_cast<std::size_t>(table_index);

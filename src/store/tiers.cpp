@@ -25,10 +25,26 @@ Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
     case Tier::automatic:
       break;  // open_row_stores has resolved them
   }
-  return make_error(Code::invalid_argument, "tier {} is not known", static_cast<int>(options.tier));
+  return make_error(Code::invalid_argument, "tier {} is not known", tier_name(options.tier));
 }
 
 }  // namespace
+
+std::string_view tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::mmap:
+      return "mmap";
+    case Tier::ram:
+      return "ram";
+    case Tier::direct:
+      return "direct";
+    case Tier::shared:
+      return "shared";
+    case Tier::automatic:
+      return "auto";
+  }
+  return "unknown";
+}
 
 bool memory_fits(std::uint64_t needed) {
   return range_fits(kSpareBytes, needed, os::available_memory_bytes());

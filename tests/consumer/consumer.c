@@ -123,6 +123,40 @@ static void check_prefetch(const engram_model* model, const engram_model_info* i
   free(keys);
 }
 
+static void keep_last(void* last, const char* message) {
+  snprintf(last, 256, "%s", message);
+}
+
+/* What auto chose is told, table by table, and binary16 rows are those of binary32. */
+static void check_log_and_f16(const char* directory) {
+  char last[256] = "";
+  engram_model_options options = {0};
+  engram_model* model = NULL;
+  engram_workspace* workspace = NULL;
+  int64_t row = 3;
+  uint16_t half[512] = {0};
+  float wide[512] = {0};
+  engram_row_output as_half = {sizeof as_half, ENGRAM_FORMAT_F16, half, sizeof half, 0};
+  engram_row_output as_wide = {sizeof as_wide, ENGRAM_FORMAT_F32, wide, sizeof wide, 0};
+  options.struct_bytes = sizeof options;
+  options.tier = ENGRAM_TIER_AUTO;
+  options.log = keep_last;
+  options.log_user = last;
+  CHECK(engram_model_open(directory, &options, &model) == ENGRAM_OK);
+  CHECK(strstr(last, "layer ") == last && strstr(last, " bytes of rows") != NULL);
+  CHECK(engram_workspace_create(&workspace) == ENGRAM_OK);
+  CHECK(engram_model_lookup_rows(model, 0, &row, 1, workspace, &as_half) == ENGRAM_OK);
+  CHECK(engram_model_lookup_rows(model, 0, &row, 1, workspace, &as_wide) == ENGRAM_OK);
+  for (size_t i = 0; i < 256; ++i) { /* sign and, where it is normal, exponent */
+    uint32_t bits = 0;
+    memcpy(&bits, &wide[i], sizeof bits);
+    CHECK(half[i] >> 15 == bits >> 31);
+    CHECK((half[i] >> 10 & 31) == 0 || (half[i] >> 10 & 31) - 15 - ((bits >> 23 & 255) - 127) <= 1);
+  }
+  engram_workspace_free(workspace);
+  engram_model_free(model);
+}
+
 /* A second process would do the same with the name alone. */
 static void check_shared(const char* directory) {
   engram_model_options options = {0};
@@ -178,6 +212,7 @@ int main(int argc, char** argv) {
   check_errors(model);
   check_paths_agree(model, &info);
   check_prefetch(model, &info);
+  check_log_and_f16(argv[1]);
   check_shared(argv[1]);
   write_rows(model, &info, argv[2]);
   engram_model_free(model);

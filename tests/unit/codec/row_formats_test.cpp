@@ -102,25 +102,33 @@ TEST(RowFormats, FastDecodersEqualTheDefinition) {
         const auto row = random_bytes(random, layout.row_bytes());
         std::vector<float> wide(kDim);
         std::vector<std::uint16_t> narrow(kDim);
+        std::vector<std::uint16_t> half(kDim);
+        std::byte* half_out = reinterpret_cast<std::byte*>(half.data());
         std::byte* wide_out = reinterpret_cast<std::byte*>(wide.data());
         std::byte* narrow_out = reinterpret_cast<std::byte*>(narrow.data());
         const bool wide_finite =
             decode_rows(layout, OutputFormat::f32, row.data(), {&wide_out, 1}) == 1;
         const bool narrow_finite =
             decode_rows(layout, OutputFormat::bf16, row.data(), {&narrow_out, 1}) == 1;
+        const bool half_finite =
+            decode_rows(layout, OutputFormat::f16, row.data(), {&half_out, 1}) == 1;
+        bool expected_half = true;
         bool expected_wide = true;
         bool expected_narrow = true;
         for (std::size_t i = 0; i < kDim; ++i) {
           const float value = defined_value(layout, row.data(), i);
           expected_wide &= std::isfinite(value);
           expected_narrow &= bfloat16_is_finite(bfloat16_from_float(value));
+          expected_half &= std::isfinite(float_from_half(half_from_float(value)));
           expect_same(value, wide[i], i);
+          expect_same(float_from_half(half_from_float(value)), float_from_half(half[i]), i);
           expect_same(float_from_bfloat16(bfloat16_from_float(value)),
                       float_from_bfloat16(narrow[i]), i);
           if (::testing::Test::HasFatalFailure()) return;
         }
         ASSERT_EQ(wide_finite, expected_wide);
         ASSERT_EQ(narrow_finite, expected_narrow);
+        ASSERT_EQ(half_finite, expected_half);
         ASSERT_EQ(row_is_finite(layout, row.data()), expected_wide);
       }
     });
