@@ -93,7 +93,12 @@ Status write_plan(const WriteJob& job, const std::string& destination) {
   ENGRAM_TRY(write_files(job, *staged, *journal, manifest));
   ENGRAM_TRY(write_texts(job, *staged, manifest));
   os::remove_file(journal_path);
-  return staged->publish();
+  ENGRAM_TRY(staged->publish());
+  // Headers and small files were not counted on the way.
+  if (const Progress& progress = job.input.options.progress) {
+    progress(job.plan.total_bytes(), job.plan.total_bytes());
+  }
+  return {};
 }
 
 }  // namespace engram

@@ -28,6 +28,7 @@ run(${CLI} make-model ${WORK}/model --tokenizer ${SOURCE}/data/demo-tokenizer.js
 run(${WORK}/consumer/consumer ${WORK}/model)
 run(${WORK}/consumer/c_consumer ${WORK}/model ${WORK}/rows.bin)
 run(${WORK}/consumer/decode_loop ${WORK}/model)
+run(${WORK}/consumer/batch_lookup ${WORK}/model)
 run(${CLI} lookup ${WORK}/model --ids 5,6,7,8 --layer 1 --format raw --output ${WORK}/rows.npy)
 run(cmp --ignore-initial=128:0 ${WORK}/rows.npy ${WORK}/rows.bin)
 if(KIND STREQUAL SHARED)

@@ -11,7 +11,9 @@ BEGIN, END = "<!-- charters: begin -->\n", "<!-- charters: end -->"
 
 
 def charter(path):
-    """The first sentence of the opening comment."""
+    """The first sentence of the opening comment, or of the docstring."""
+    if path.suffix == ".py":
+        return path.read_text().split('"""')[1].splitlines()[0].strip()
     words = []
     for line in path.read_text().splitlines():
         if not line.startswith(("//", "/*", " *")):
@@ -24,10 +26,11 @@ def charter(path):
 
 def listing(root):
     lines = []
-    for folder in ["include/engram", *sorted(f"src/{p.name}" for p in root.glob("src/*"))]:
+    sources = sorted(f"src/{p.name}" for p in root.glob("src/*"))
+    for folder in ["include/engram", *sources, "python/bindings", "python/libengram"]:
         lines.append(f"\n`{folder}`\n\n")
         seen = set()
-        for path in sorted(p for p in (root / folder).glob("*") if p.suffix in (".cpp", ".hpp", ".h")):
+        for path in sorted(p for p in (root / folder).glob("*") if p.suffix in (".cpp", ".hpp", ".h", ".py")):
             text = charter(path)
             # A header and its source share one charter and one line.
             if path.stem not in seen or text not in "".join(lines):
