@@ -107,7 +107,7 @@ struct ShardManifest {
   };
   std::int64_t rank = 0;
   std::int64_t world = 0;
-  std::string by;  // "rows", "heads" or "strided"
+  std::string by;  // partition_name()
   std::vector<Layer> layers;
 };
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -78,13 +79,20 @@ inline constexpr TokenId kMasked = -2;
 ENGRAM_API Status hash_batch(const TokenMap& map, const Hasher& hasher, const TokenBatch& batch,
                              std::span<Key> keys);
 
+// Opens the stores of a model, one for each table in order, where open_row_stores() is not to:
+// tiers that live in other libraries (engram/mpi.hpp).
+using OpenStores = std::function<Result<std::vector<std::unique_ptr<RowStore>>>(
+    const Checkpoint& model, const TokenMap& map, const HashSpec& spec,
+    const StoreOptions& options)>;
+
 // Immutable once open; any number of sessions and threads may share it. Movable.
 class ENGRAM_API Engine {
  public:
   // Fails closed: token map size and digest, geometry, extents, dtypes and gate weights are all
   // checked first. Where neither options nor config give a digest and the geometry is V4.1's, the
   // published digest is expected: a map of equal size can still be another map.
-  static Result<Engine> open(const std::string& model_directory, const EngineOptions& options = {});
+  static Result<Engine> open(const std::string& model_directory, const EngineOptions& options = {},
+                             const OpenStores& open_stores = {});
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
   ~Engine();

@@ -10,8 +10,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engram/export.h"
@@ -66,6 +68,34 @@ class ENGRAM_API HashSpec {
   HashSpec(HashConfig config, std::vector<LayerHash> layers);
   HashConfig config_;
   std::vector<LayerHash> layers_;
+};
+
+// Which rank of several owns which rows of a table. Immutable; any number of threads may use one.
+class ENGRAM_API ShardMap {
+ public:
+  struct Owner {
+    int rank = 0;
+    std::uint64_t index = 0;  // among the rows of that rank, in ascending order
+    friend bool operator==(const Owner&, const Owner&) = default;
+  };
+
+  // Code::invalid_argument unless 1 <= world <= 1024; any world will do, also one that divides
+  // nothing. Requires a valid table index.
+  static Result<ShardMap> create(const HashSpec& spec, int table_index, Partition partition,
+                                 std::int64_t world);
+
+  // Nothing for a row outside the table.
+  std::optional<Owner> owner(RowId row) const;
+  // Ascending, disjoint, neighbours joined; empty for a rank that owns nothing.
+  std::vector<RowRange> rows(int rank) const;
+
+ private:
+  struct Piece {
+    RowRange rows;
+    Owner first;  // of its first row; the others follow
+  };
+  explicit ShardMap(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {}
+  std::vector<Piece> pieces_;  // ascending, without gaps
 };
 
 // The last max_order - 1 compressed ids of a sequence, newest first; kDead before its start.

@@ -45,6 +45,15 @@ struct ReadCounts {
   std::uint64_t bytes = 0;
 };
 
+// What a store of another library keeps in a scratch, from begin on and as long as its views are
+// used. Destroying it gives the fetch up.
+class PendingFetch {
+ public:
+  virtual ~PendingFetch() = default;
+  // Whether finish would not wait; never waits itself.
+  virtual bool ready() = 0;
+};
+
 // What a tier that has no rows in memory reads them into; grows to the largest batch and stays. One
 // thread and one fetch at a time; stores of any tier may share one. Movable.
 class ENGRAM_API FetchScratch {
@@ -58,6 +67,9 @@ class ENGRAM_API FetchScratch {
   bool ready();
   // Gives a fetch up that has begun; waits for reads in flight.
   void cancel();
+  // For stores of other libraries.
+  void hold(std::unique_ptr<PendingFetch> pending);
+  PendingFetch* held() const;
   // Of all fetches so far. The page cache's own reads are not seen.
   const ReadCounts& counts() const;
 
@@ -75,6 +87,8 @@ class ENGRAM_API RowStore {
 
   virtual const TableSource& source() const = 0;
   virtual StoreReport report() const = 0;
+  // Whether every begin and finish matters to others even where it asks for no row.
+  virtual bool collective() const { return false; }
 
   // rows [count] -> views [count]. An error fails the whole call and leaves views unspecified;
   // never a zero row in place of a failed one. Code::out_of_range names the row.

@@ -100,10 +100,13 @@ struct RowRange {
 
 // How a table is cut over `world` ranks.
 enum class Partition : std::uint8_t {
-  rows,     // blocks of ceil(rows / world), as the reference's row-parallel embedding
-  heads,    // whole columns, ceil(columns / world) at a time, as vLLM
-  strided,  // columns rank, rank + world, ...: every rank has every order, so reads are even
+  rows,         // blocks of ceil(rows / world), as the reference's row-parallel embedding
+  heads,        // whole columns, ceil(columns / world) at a time, as vLLM
+  strided,      // columns rank, rank + world, ...: every rank has every order, so reads are even
+  layer_order,  // all heads of one order of one layer, dealt round: six pieces in V4.1
 };
+// "rows", "heads", "strided", "layer-order".
+ENGRAM_API std::string_view partition_name(Partition partition);
 
 // How rows are quantised to MXFP4. Exponents, with e = floor(log2 amax) of a group of 32:
 enum class Mxfp4Exponent : std::uint8_t {
@@ -142,9 +145,10 @@ enum class Tier : std::uint8_t {
   direct,     // the files, read past the page cache a batch at a time: no table in memory
   shared,     // memory of this host that `engram load` has filled: one copy for all processes
   automatic,  // ram, direct or mmap, as choose_tier() finds
+  sharded,    // over the ranks of a communicator; opened by sharded_stores() of engram/mpi.hpp
 };
 
-// "mmap", "ram", "direct", "shared", "auto".
+// "mmap", "ram", "direct", "shared", "auto", "sharded".
 ENGRAM_API std::string_view tier_name(Tier tier);
 
 // Pages of tables in memory.

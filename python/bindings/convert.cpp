@@ -61,7 +61,8 @@ void add_writers(nb::module_& module) {
          int threads, bool tables_only, nb::object progress) {
         constexpr Named<Partition> partitions[] = {{"rows", Partition::rows},
                                                    {"heads", Partition::heads},
-                                                   {"strided", Partition::strided}};
+                                                   {"strided", Partition::strided},
+                                                   {"layer-order", Partition::layer_order}};
         const Checkpoint from = open_checkpoint(source);
         const std::string to = path_of(destination);
         ShardOptions options;
@@ -79,7 +80,7 @@ void add_writers(nb::module_& module) {
       nb::arg("progress") = nb::none(),
       "Cuts the tables over `world` ranks: destination/rank-00000 and so on, each a model "
       "directory "
-      "of its own. by: \"rows\", \"heads\" or \"strided\".");
+      "of its own. by: \"rows\", \"heads\", \"strided\" or \"layer-order\".");
   module.def(
       "make_model",
       [](nb::handle directory, nb::handle tokenizer, std::int64_t engram_vocab_size,

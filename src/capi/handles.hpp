@@ -33,9 +33,11 @@ struct engram_ticket {
 
 namespace engram::capi {
 
+// Exported are those that engram_mpi's own C interface uses.
+
 // Remembers the error for engram_last_error and returns its code.
-std::int32_t fail(const Error& error) noexcept;
-std::int32_t fail(Code code, const char* message) noexcept;
+ENGRAM_API std::int32_t fail(const Error& error) noexcept;
+ENGRAM_API std::int32_t fail(Code code, const char* message) noexcept;
 
 // Runs `body` (returning Status) and gives its code; running out of memory is a code too.
 template <typename Body>
@@ -64,7 +66,7 @@ std::int32_t make_handle(Handle** out, Make&& make) noexcept {
 }
 
 // Null arguments that the header does not allow.
-Error null_argument(const char* name);
+ENGRAM_API Error null_argument(const char* name);
 
 // A span of a C array; an empty one where the pointer is NULL and the count 0.
 template <typename T>
@@ -74,7 +76,7 @@ Result<std::span<T>> span_of(T* data, std::size_t count, const char* name) {
 }
 
 // The C++ form of options, which may be NULL; checks every field.
-Result<EngineOptions> engine_options(const engram_model_options* given);
+ENGRAM_API Result<EngineOptions> engine_options(const engram_model_options* given);
 Result<Priority> priority_of(std::int32_t priority);
 
 // The tables of a model; Code::unavailable where it was opened without.

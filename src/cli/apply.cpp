@@ -64,7 +64,7 @@ Status run_apply(const ApplyOptions& options) {
     }
     return session.apply(options.layer, chunk_of<float>(*hidden, first, length), rounding);
   }));
-  auto writer = NpyWriter::create(options.output, hidden->dtype, hidden->shape);
+  auto writer = NpyWriter::create(first_rank() ? options.output : "", hidden->dtype, hidden->shape);
   if (!writer) return std::move(writer).error();
   ENGRAM_TRY(writer->append(hidden->bytes));
   return writer->finish();

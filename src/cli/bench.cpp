@@ -60,7 +60,7 @@ Status run_bench(const BenchCommand& command, const Kind& kind) {
     if (!command.workload.empty() && workload.name() != command.workload) continue;
     const auto result = kind.run(*bench, workload);
     if (!result) return result.error();
-    fmt::print("{}\n", report_line(*result, command.json));
+    if (first_rank()) fmt::print("{}\n", report_line(*result, command.json));
   }
   return {};
 }

@@ -137,6 +137,7 @@ Result<Bench> Bench::open(const BenchOptions& options, Load load) {
   ModelOptions plain = options.model;
   plain.engine.store = StoreOptions();
   plain.engine.cache_bytes = 0;
+  plain.ranks.sharded = false;
   plain.resident.clear();
   auto reference = open_engine(plain, load);
   if (!reference) return std::move(reference).error();

@@ -65,25 +65,38 @@ Result<std::vector<LayerOrder>> parse_resident(const std::string& text) {
   return result;
 }
 
-// mmap, ram, direct, auto or shared:NAME; the error otherwise.
-std::string set_tier(const std::string& text, StoreOptions& store) {
+// mmap, ram, direct, auto, shared:NAME or sharded:TIER; the error otherwise.
+std::string set_tier(const std::string& text, StoreOptions& store, RankOptions& ranks) {
   constexpr std::string_view shared = "shared:";
+  constexpr std::string_view sharded = "sharded";
+  if (text.starts_with(sharded)) {
+    ranks.sharded = true;
+    const std::string own = text.substr(sharded.size());
+    if (own.empty()) return {};
+    if (own[0] == ':') return set_tier(own.substr(1), store, ranks);
+  }
   if (text.starts_with(shared)) {
     store.tier = Tier::shared;
     store.shared.name = text.substr(shared.size());
     return {};
   }
   const auto found = kTiers.find(text);
-  if (found == kTiers.end()) return "expected mmap, ram, direct, shared:NAME or auto";
+  if (found == kTiers.end()) return "expected mmap, ram, direct, shared:NAME, sharded:TIER or auto";
   store.tier = found->second;
   return {};
 }
 
-void add_tier_option(const Command& command, StoreOptions& store, double& wait_seconds) {
+void add_tier_option(const Command& command, ModelOptions& options) {
   command.add_setter(
-      "--tier", [&store](const std::string& text) { return set_tier(text, store); },
-      "Where rows are read from: mmap, ram, direct, shared:NAME (see engram load) or auto", "mmap");
-  command.add_option("--wait", wait_seconds, "Tier shared: seconds to wait until it is filled")
+      "--tier",
+      [&options](const std::string& text) {
+        return set_tier(text, options.engine.store, options.ranks);
+      },
+      "Where rows are read from: mmap, ram, direct, shared:NAME (see engram load), auto, or "
+      "sharded:TIER (over the ranks of mpirun)",
+      "mmap");
+  command
+      .add_option("--wait", options.wait_seconds, "Tier shared: seconds to wait until it is filled")
       .range(0.0, 1e6);
 }
 
@@ -112,7 +125,8 @@ void ModelOptions::add_options(const Command& command) {
 }
 
 void ModelOptions::add_tier_options(const Command& command) {
-  add_tier_option(command, engine.store, wait_seconds);
+  add_tier_option(command, *this);
+  add_rank_options(command, ranks);
   command.add_choice("--read-method", engine.store.read_method, kReadMethods,
                      "How tier direct reads: auto, uring, readahead or threads");
   command.add_flag("!--scales-on-disk", engine.store.resident_scales,
@@ -137,7 +151,15 @@ Result<Engine> open_engine(const ModelOptions& options, Load load) {
     engine.resident = *std::move(resident);
   }
   engine.store.progress = progress_bar("loading");
-  auto opened = Engine::open(options.model, engine);
+  OpenStores open_stores;
+  std::string model = options.model;
+  if (options.ranks.sharded && load != Load::addresses) {
+    auto ranks = open_ranks(options.ranks);
+    if (!ranks) return std::move(ranks).error();
+    open_stores = *std::move(ranks);
+    model = rank_directory(model);
+  }
+  auto opened = Engine::open(model, engine, open_stores);
   if (opened && !opened->tier_reason().empty()) {
     const Tier tier = opened->memory()->store(0).report().tier;
     fmt::print(stderr, "tier {}: {}\n", tier_name(tier), opened->tier_reason());

@@ -8,6 +8,7 @@
 #include "engram/engine.hpp"
 
 #include "cli/command.hpp"
+#include "cli/ranks.hpp"
 
 namespace engram::cli {
 
@@ -28,6 +29,7 @@ struct ModelOptions {
   std::string hot;          // a file of n-grams for the cache
   double wait_seconds = 0;  // tier shared
   EngineOptions engine;
+  RankOptions ranks;
 
   // MODEL, --tokenizer, --token-map-sha256, and the checkpoint options.
   void add_options(const Command& command);

@@ -41,7 +41,8 @@ Status lookup_rows(const LookupOptions& options, const Engine& engine, int table
   LookupWorkspace workspace;
   ENGRAM_TRY(engine.memory()->lookup_rows(table, *rows, {options.format, bytes, 0}, workspace));
   const std::array shape = {rows->size(), row_bytes / item_bytes(options.format)};
-  auto writer = NpyWriter::create(options.output, std::string(npy_dtype(options.format)), shape);
+  auto writer = NpyWriter::create(first_rank() ? options.output : "",
+                                  std::string(npy_dtype(options.format)), shape);
   if (!writer) return std::move(writer).error();
   ENGRAM_TRY(writer->append(bytes));
   return writer->finish();
@@ -52,7 +53,8 @@ Status lookup_tokens(const LookupOptions& options, const Engine& engine, int tab
   const auto columns = static_cast<std::size_t>(engine.hasher().spec().config().columns());
   const std::size_t row_bytes = engine.memory()->output_bytes(table, options.format);
   const std::array shape = {tokens.ids.size(), columns, row_bytes / item_bytes(options.format)};
-  auto writer = NpyWriter::create(options.output, std::string(npy_dtype(options.format)), shape);
+  auto writer = NpyWriter::create(first_rank() ? options.output : "",
+                                  std::string(npy_dtype(options.format)), shape);
   if (!writer) return std::move(writer).error();
   Session session(engine);
   std::vector<std::byte> bytes;

@@ -7,6 +7,7 @@
 #include "engram/status.hpp"
 
 #include "cli/command.hpp"
+#include "cli/ranks.hpp"
 
 namespace engram::cli {
 
@@ -57,5 +58,7 @@ int main(int argc, char** argv) {
   engram::cli::add_selftest(app);
   engram::cli::add_bench(app);
   if (const int mistake = line.parse(argc, argv); mistake != 0) return mistake;
-  return line.chosen() ? run_command(line.chosen()) : 0;
+  const int exit_status = line.chosen() ? run_command(line.chosen()) : 0;
+  engram::cli::end_ranks(exit_status == 0);
+  return exit_status;
 }

@@ -8,7 +8,7 @@
 
 namespace engram::cli {
 
-// And "shared:NAME".
+// And "shared:NAME", "sharded", "sharded:TIER".
 inline const std::map<std::string, Tier> kTiers = {
     {"mmap", Tier::mmap}, {"ram", Tier::ram}, {"direct", Tier::direct}, {"auto", Tier::automatic}};
 inline const std::map<std::string, ReadMethod> kReadMethods = {{"auto", ReadMethod::automatic},
@@ -26,6 +26,11 @@ inline const std::map<std::string, OutputFormat> kOutputFormats = {{"f32", Outpu
                                                                    {"bf16", OutputFormat::bf16},
                                                                    {"f16", OutputFormat::f16},
                                                                    {"raw", OutputFormat::raw}};
+inline const std::map<std::string, Partition> kPartitions = {
+    {"rows", Partition::rows},
+    {"heads", Partition::heads},
+    {"strided", Partition::strided},
+    {"layer-order", Partition::layer_order}};
 inline const std::map<std::string, NanPolicy> kNanPolicies = {{"propagate", NanPolicy::propagate},
                                                               {"reject", NanPolicy::reject}};
 

@@ -123,7 +123,7 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, const std::string& 
   const std::size_t unpadded = kPreludeBytes + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header += '\n';
-  NpyWriter writer(path, path + ".partial");
+  NpyWriter writer(path, path.empty() ? "/dev/null" : path + ".partial");
   writer.file_ << kMagic << '\x01' << '\0' << static_cast<char>(header.size() & 0xFF)
                << static_cast<char>(header.size() >> 8) << header;
   if (!writer.file_) return writer.failure();
@@ -140,6 +140,7 @@ Status NpyWriter::append(std::span<const std::byte> bytes) {
 Status NpyWriter::finish() {
   file_.close();
   if (!file_) return failure();
+  if (path_.empty()) return {};
   std::error_code code;
   std::filesystem::rename(partial_path_, path_, code);
   if (code) return Error{Code::io, code.value(), fmt::format("{}: {}", path_, code.message())};

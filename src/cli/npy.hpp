@@ -25,6 +25,7 @@ Result<NpyArray> read_npy(const std::string& path);
 // Writes front to back under a temporary name; finish() renames it into place.
 class NpyWriter {
  public:
+  // An empty path: nothing is kept.
   static Result<NpyWriter> create(const std::string& path, const std::string& dtype,
                                   std::span<const std::size_t> shape);
   Status append(std::span<const std::byte> bytes);

@@ -1,20 +1,17 @@
 // engram shard and engram rotate: a model cut over ranks, or with a rotated residual stream.
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
 
 #include "engram/convert.hpp"
 
 #include "cli/command.hpp"
 #include "cli/engine_options.hpp"
+#include "cli/names.hpp"
 #include "cli/terminal.hpp"
 
 namespace engram::cli {
 namespace {
-
-const std::map<std::string, Partition> kPartitions = {
-    {"rows", Partition::rows}, {"heads", Partition::heads}, {"strided", Partition::strided}};
 
 struct Options {
   std::string source;
@@ -61,7 +58,7 @@ void add_shard(const Command& app) {
   command.add_option("--model-parallel", options->shard.world, "Ranks").required();
   command.add_choice(
       "--by", options->shard.by, kPartitions,
-      "rows (blocks), heads (whole columns) or strided (columns rank, rank + N, ...)");
+      "rows (blocks), heads (whole columns), strided (columns rank, rank + N, ...) or layer-order");
   command.add_flag("--tables-only", options->shard.tables_only, "Leave gate weights out");
   command.add_flag("--resume", options->shard.resume, "Go on with what an interrupted run left");
   command.runs([options] { return run_shard(*options); });

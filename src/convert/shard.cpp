@@ -1,48 +1,31 @@
 // Cuts a model's tables over ranks.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engram/convert.hpp"
 
 #include "base/error.hpp"
 #include "checkpoint/shard_manifest.hpp"
 #include "convert/model_plan.hpp"
 #include "convert/write_plan.hpp"
-#include "hash/partition.hpp"
 
 namespace engram {
 namespace {
 
-constexpr std::int64_t kRanksMax = 1024;
-
-std::string_view partition_name(Partition partition) {
-  switch (partition) {
-    case Partition::rows:
-      return "rows";
-    case Partition::heads:
-      return "heads";
-    case Partition::strided:
-      return "strided";
-  }
-  return "";
-}
-
-ShardManifest manifest_of(const PlanInput& input, const ShardOptions& options, std::int64_t rank) {
+Result<ShardManifest> manifest_of(const PlanInput& input, const ShardOptions& options, int rank) {
   ShardManifest manifest{rank, options.world, std::string(partition_name(options.by)), {}};
-  for (const LayerHash& layer : input.spec.layers()) {
-    manifest.layers.push_back(
-        {layer.layer_id, layer.row_count,
-         partition_rows(layer, options.by, static_cast<std::uint64_t>(options.world),
-                        static_cast<std::uint64_t>(rank))});
+  for (std::size_t table = 0; table < input.spec.layers().size(); ++table) {
+    const LayerHash& layer = input.spec.layers()[table];
+    const auto map =
+        ShardMap::create(input.spec, static_cast<int>(table), options.by, options.world);
+    if (!map) return map.error();
+    manifest.layers.push_back({layer.layer_id, layer.row_count, map->rows(rank)});
   }
   return manifest;
 }
 
-Status check_shardable(const Checkpoint& source, const PlanInput& input,
-                       const ShardOptions& options) {
-  if (options.world < 1 || options.world > kRanksMax) {
-    return make_error(Code::invalid_argument, "shard: expected 1..{} ranks, found {}", kRanksMax,
-                      options.world);
-  }
+Status check_shardable(const Checkpoint& source, const PlanInput& input) {
   if (source.shard()) {
     return make_error(Code::invalid_argument, "{}: is a shard already", source.directory());
   }
@@ -68,14 +51,15 @@ Status shard(const Checkpoint& source, const std::string& destination,
   const Target as_it_is{RowFormat::fp8_e4m3_e8m0, Container::official, true};
   auto input = prepare_plan(source, convert, as_it_is);
   if (!input) return std::move(input).error();
-  ENGRAM_TRY(check_shardable(source, *input, options));
+  ENGRAM_TRY(check_shardable(source, *input));
   ModelPlan all;
-  for (std::int64_t rank = 0; rank < options.world; ++rank) {
-    const ShardManifest manifest = manifest_of(*input, options, rank);
-    input->shard = &manifest;
+  for (int rank = 0; rank < std::max<std::int64_t>(options.world, 1); ++rank) {
+    const auto manifest = manifest_of(*input, options, rank);
+    if (!manifest) return manifest.error();
+    input->shard = &*manifest;
     auto plan = plan_safetensors_model(*input);
     if (!plan) return std::move(plan).error();
-    plan->texts.emplace_back(kShardManifestName, shard_manifest_json(manifest));
+    plan->texts.emplace_back(kShardManifestName, shard_manifest_json(*manifest));
     const std::string prefix = fmt::format("rank-{:05}/", rank);
     for (OutputFile& file : plan->files) {
       file.name = prefix + file.name;

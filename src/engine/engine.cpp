@@ -56,8 +56,16 @@ Result<std::vector<LayerRows>> resident_rows(const HashSpec& spec, const EngineO
   return result;
 }
 
-Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
-                           const EngineOptions& options, std::string& tier_reason) {
+// How a model's stores are opened: the caller's way, or the library's.
+struct MemoryPlan {
+  const Checkpoint& checkpoint;
+  const TokenMap& map;
+  const EngineOptions& options;
+  const OpenStores& open_stores;
+};
+
+Result<Memory> open_memory(const MemoryPlan& plan, Hasher hasher, std::string& tier_reason) {
+  const auto& [checkpoint, map, options, open_stores] = plan;
   StoreOptions with = options.store;
   if (with.tier == Tier::automatic) {
     auto choice = choose_tier(checkpoint.tables(), with);
@@ -68,7 +76,8 @@ Result<Memory> open_memory(const Checkpoint& checkpoint, Hasher hasher,
   auto resident = resident_rows(hasher.spec(), options);
   if (!resident) return std::move(resident).error();
   with.resident = *std::move(resident);
-  auto stores = open_row_stores(checkpoint.tables(), with);
+  auto stores = open_stores ? open_stores(checkpoint, map, hasher.spec(), with)
+                            : open_row_stores(checkpoint.tables(), with);
   if (!stores) return std::move(stores).error();
   return Memory::create(std::move(hasher), *std::move(stores), options.nan_policy,
                         options.cache_bytes);
@@ -134,7 +143,8 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
-Result<Engine> Engine::open(const std::string& model_directory, const EngineOptions& options) {
+Result<Engine> Engine::open(const std::string& model_directory, const EngineOptions& options,
+                            const OpenStores& open_stores) {
   auto checkpoint = options.load == Load::addresses
                         ? Checkpoint::open_config(model_directory)
                         : Checkpoint::open(model_directory, options.checkpoint);
@@ -155,7 +165,7 @@ Result<Engine> Engine::open(const std::string& model_directory, const EngineOpti
   std::optional<Memory> memory;
   std::string tier_reason;
   if (options.load != Load::addresses) {
-    auto opened = open_memory(*checkpoint, hasher, options, tier_reason);
+    auto opened = open_memory({*checkpoint, *map, options, open_stores}, hasher, tier_reason);
     if (!opened) return std::move(opened).error();
     memory = *std::move(opened);
   }

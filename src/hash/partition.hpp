@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "engram/hash.hpp"
 
@@ -16,10 +15,5 @@ RowRange rows_by_block(std::uint64_t row_count, std::uint64_t world, std::uint64
 // Whole heads: ceil(columns / world) columns each, as vLLM cuts them; the last ranks may own
 // fewer or none. Requires 0 <= rank < world.
 RowRange rows_by_heads(const LayerHash& layer, std::uint64_t world, std::uint64_t rank);
-
-// The rows of one rank under any partition: ascending, disjoint, neighbours joined; empty for a
-// rank that owns nothing. Requires 0 <= rank < world.
-std::vector<RowRange> partition_rows(const LayerHash& layer, Partition partition,
-                                     std::uint64_t world, std::uint64_t rank);
 
 }  // namespace engram

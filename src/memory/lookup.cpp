@@ -158,13 +158,14 @@ Status Memory::plan(int table_index, std::span<const Key> keys, Lookup& lookup) 
 Status Memory::begin(Lookup& lookup, Priority priority) const {
   lookup.views.resize(lookup.rows.size());
   if (!lookup.ids.empty()) find_cached(lookup);
-  if (lookup.wanted().empty()) return {};  // a store may ask the system before it reads
+  // A store may ask the system before it reads; where others count on it, it is asked for nothing.
+  if (lookup.wanted().empty() && !lookup.store->collective()) return {};
   const Stopwatch stopwatch(lookup.wait_ns);
   return lookup.store->begin(lookup.wanted(), lookup.fetch, priority);
 }
 
 Status Memory::finish(Lookup& lookup, const RowOutput& output) const {
-  if (!lookup.wanted().empty()) {
+  if (!lookup.wanted().empty() || lookup.store->collective()) {
     const Stopwatch stopwatch(lookup.wait_ns);
     ENGRAM_TRY(lookup.store->finish(lookup.wanted(), lookup.wanted_views(), lookup.fetch));
   }

@@ -23,8 +23,14 @@ FetchScratch::FetchScratch(FetchScratch&&) noexcept = default;
 FetchScratch& FetchScratch::operator=(FetchScratch&&) noexcept = default;
 FetchScratch::~FetchScratch() = default;
 
-bool FetchScratch::ready() { return impl_->reader == nullptr || impl_->reader->poll(); }
+bool FetchScratch::ready() {
+  if (impl_->held != nullptr && !impl_->held->ready()) return false;
+  return impl_->reader == nullptr || impl_->reader->poll();
+}
+void FetchScratch::hold(std::unique_ptr<PendingFetch> pending) { impl_->held = std::move(pending); }
+PendingFetch* FetchScratch::held() const { return impl_->held.get(); }
 void FetchScratch::cancel() {
+  impl_->held.reset();
   if (impl_->reader != nullptr) impl_->reader->cancel();
 }
 const ReadCounts& FetchScratch::counts() const { return impl_->counts; }

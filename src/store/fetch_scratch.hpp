@@ -44,6 +44,7 @@ struct FetchScratch::Impl final : os::BlockSink {
   std::vector<Window> windows;
   std::vector<std::byte> rows;
   ReadCounts counts;
+  std::unique_ptr<PendingFetch> held;  // of a store of another library
 
   // What a store leaves to another one: rows, their places in the request, and their views.
   struct Rest {

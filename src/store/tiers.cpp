@@ -24,6 +24,8 @@ Result<std::unique_ptr<RowStore>> open_tier(const TableSource& source,
     case Tier::shared:
     case Tier::automatic:
       break;  // open_row_stores has resolved them
+    case Tier::sharded:
+      return make_error(Code::unsupported, "tier sharded needs a communicator: engram/mpi.hpp");
   }
   return make_error(Code::invalid_argument, "tier {} is not known", tier_name(options.tier));
 }
@@ -42,6 +44,8 @@ std::string_view tier_name(Tier tier) {
       return "shared";
     case Tier::automatic:
       return "auto";
+    case Tier::sharded:
+      return "sharded";
   }
   return "unknown";
 }

@@ -27,7 +27,8 @@ def charter(path):
 def listing(root):
     lines = []
     sources = sorted(f"src/{p.name}" for p in root.glob("src/*"))
-    for folder in ["include/engram", *sources, "python/bindings", "python/libengram"]:
+    for folder in ["include/engram", *sources, "mpi/include/engram", "mpi/src",
+                   "python/bindings", "python/libengram"]:
         lines.append(f"\n`{folder}`\n\n")
         seen = set()
         for path in sorted(p for p in (root / folder).glob("*") if p.suffix in (".cpp", ".hpp", ".h", ".py")):

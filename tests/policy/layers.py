@@ -82,11 +82,13 @@ for path in sorted(ROOT.glob("src/*/*.[ch]pp")):
             if module not in places and f"{module}/{path.name}" not in places:
                 problems.append(f"{name}: includes {pattern}, which only {sorted(places)} may")
 
-for path in sorted(ROOT.glob("python/bindings/*.[ch]pp")):
+for path in sorted([*ROOT.glob("python/bindings/*.[ch]pp"), *ROOT.glob("mpi/src/*.[ch]pp")]):
     text = path.read_text()
     if len(text.splitlines()) > FILE_LINES_MAX:
         problems.append(f"{path.relative_to(ROOT)}: more than {FILE_LINES_MAX} lines")
     for include in re.findall(r'#include "([^"]+)"', text):
+        if include == "capi/handles.hpp" and path.name == "c_interface.cpp":
+            continue
         if "/" in include and not include.startswith("engram/"):
             problems.append(f"{path.relative_to(ROOT)}: includes {include}, not a public header")
 

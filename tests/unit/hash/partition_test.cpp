@@ -56,24 +56,35 @@ TEST(Partition, TilesTheTableForEveryWorld) {
   }
 }
 
-// Every row has one owner under every partition and world size, those that divide nothing included.
+// Every row has one owner under every partition and world size, those that divide nothing included,
+// and its index counts the owner's rows in order.
 TEST(Partition, GivesEveryRowOneOwner) {
   const Hasher hasher = test::make_hasher(test::toy_config());
-  for (const LayerHash& layer : hasher.spec().layers()) {
-    for (const Partition partition : {Partition::rows, Partition::heads, Partition::strided}) {
-      for (std::uint64_t world = 1; world <= 64; ++world) {
-        std::vector<int> owners(layer.row_count);
-        for (std::uint64_t rank = 0; rank < world; ++rank) {
+  for (int table = 0; table < static_cast<int>(hasher.spec().layers().size()); ++table) {
+    const LayerHash& layer = hasher.spec().layers()[static_cast<std::size_t>(table)];
+    for (const Partition partition :
+         {Partition::rows, Partition::heads, Partition::strided, Partition::layer_order}) {
+      for (int world = 1; world <= 64; ++world) {
+        const auto map = ShardMap::create(hasher.spec(), table, partition, world);
+        ASSERT_TRUE(map);
+        std::uint64_t total = 0;
+        for (int rank = 0; rank < world; ++rank) {
+          std::uint64_t index = 0;
           std::uint64_t last = 0;
-          for (const RowRange& range : partition_rows(layer, partition, world, rank)) {
+          for (const RowRange& range : map->rows(rank)) {
             EXPECT_GT(range.count(), 0u);
-            EXPECT_TRUE(range.begin > last || (range.begin == 0 && last == 0));
+            EXPECT_TRUE(range.begin > last || index == 0);
             last = range.end;
-            for (std::uint64_t row = range.begin; row < range.end; ++row) ++owners[row];
+            for (std::uint64_t row = range.begin; row < range.end; ++row) {
+              const ShardMap::Owner expected{rank, index++};
+              ASSERT_EQ(map->owner(static_cast<RowId>(row)), expected);
+            }
           }
+          total += index;
         }
-        EXPECT_EQ(std::count(owners.begin(), owners.end(), 1),
-                  static_cast<std::ptrdiff_t>(layer.row_count));
+        EXPECT_EQ(total, layer.row_count);
+        EXPECT_FALSE(map->owner(-1));
+        EXPECT_FALSE(map->owner(static_cast<RowId>(layer.row_count)));
       }
     }
   }
@@ -83,14 +94,38 @@ TEST(Partition, GivesEveryRowOneOwner) {
 TEST(Partition, StridesHeadsOverOrders) {
   const Hasher hasher = test::make_hasher(test::v41_config());
   const LayerHash& layer = hasher.spec().layers()[0];
-  const auto ranges = partition_rows(layer, Partition::strided, 8, 3);
+  const auto map = ShardMap::create(hasher.spec(), 0, Partition::strided, 8);
+  ASSERT_TRUE(map);
+  const auto ranges = map->rows(3);
   ASSERT_EQ(ranges.size(), 3u);
   for (std::size_t order = 0; order < 3; ++order) {
     const std::size_t column = 8 * order + 3;
     EXPECT_EQ(ranges[order].begin, layer.offsets[column]);
     EXPECT_EQ(ranges[order].count(), layer.primes[column]);
   }
-  EXPECT_TRUE(partition_rows(layer, Partition::strided, 32, 24).empty());
+  EXPECT_TRUE(ShardMap::create(hasher.spec(), 0, Partition::strided, 32)->rows(24).empty());
+}
+
+// Six pieces in turn: more ranks than that own nothing.
+TEST(Partition, DealsOrdersOfLayersRound) {
+  const Hasher hasher = test::make_hasher(test::v41_config());
+  for (int table = 0; table < 2; ++table) {
+    const LayerHash& layer = hasher.spec().layers()[static_cast<std::size_t>(table)];
+    const auto map = ShardMap::create(hasher.spec(), table, Partition::layer_order, 8);
+    ASSERT_TRUE(map);
+    for (int order = 0; order < 3; ++order) {
+      const std::uint64_t begin = layer.offsets[static_cast<std::size_t>(8 * order)];
+      EXPECT_EQ(map->owner(static_cast<RowId>(begin)), (ShardMap::Owner{3 * table + order, 0}));
+    }
+    EXPECT_TRUE(map->rows(7).empty());
+  }
+}
+
+TEST(Partition, RefusesWorldsThatAreNone) {
+  const Hasher hasher = test::make_hasher(test::toy_config());
+  for (const int world : {-1, 0, 1025}) {
+    EXPECT_FALSE(ShardMap::create(hasher.spec(), 0, Partition::rows, world));
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What a call from Python costs above the library's own work: bench_python.py [MODEL]
+"""What a call from Python costs above the library's own work: python_bench.py [MODEL]
 
 The overhead of a call is that of the same call with nothing to do (no rows, no tokens): argument
 checks, array imports, the interpreter lock. Printed beside the whole call; rows are compared with
