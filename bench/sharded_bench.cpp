@@ -1,10 +1,12 @@
-// What it costs to share a table: mpirun -n 2 bench_sharded MODEL [TOKENIZED.txt]
+// What it costs to share a table: mpirun -n 2 bench_sharded MODEL [TOKEN IDS]
 //
 // Exchanges of batches of every size, each rank with rows of its own, tier ram; checked against the
-// files. Beside each, in the same run: the time in which all ranks at once copy as many bytes as
-// they receive, and what a model of latency and bandwidth, fitted to the smallest and the largest
-// batch, predicts for the others. With a file of token ids: how evenly partitions spread the reads
-// of real text, and how much is sent of what must be.
+// whole table, which every rank has too. Beside each, in the same run: the same batch from the
+// whole table on all ranks at once, the time in which MPI alone moves as many bytes, and
+// what a model of latency and bandwidth, fitted to the second smallest and the largest batch,
+// predicts for the others. Spread: rows from all over the table, so that gathering them misses the
+// caches; close: rows from a few hundred kilobytes, so that the exchange itself is what is timed.
+// With a file of token ids: how evenly partitions spread the reads of real text.
 #include <mpi.h>
 
 #include <algorithm>
@@ -67,10 +69,10 @@ void fetch(const RowStore& store, Batch& batch) {
   if (!status) give_up(status.error().message);
 }
 
-void check_rows(const RowStore& store, const RowStore& plain, Batch& batch) {
+void check_rows(const RowStore& store, const RowStore& whole, Batch& batch) {
   FetchScratch scratch;
   std::vector<RowView> expected(batch.rows.size());
-  if (!plain.fetch(batch.rows, expected, scratch)) give_up("cannot read the files");
+  if (!whole.fetch(batch.rows, expected, scratch)) give_up("cannot read the files");
   const RowSizes sizes = store.source().layout.sizes();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (std::memcmp(expected[i].codes, batch.views[i].codes, sizes.codes) != 0 ||
@@ -85,45 +87,68 @@ struct Point {
   std::size_t tokens;
   double received;  // bytes
   double seconds;
-  double copy_seconds;
+  double alone_seconds;
+  double transport_seconds;
 };
 
-Point measure(const RowStore& store, const RowStore& plain, std::size_t tokens) {
+// The same bytes as one message each, without anything to gather: what MPI itself gives.
+double transport_seconds(int bytes) {
+  MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  std::vector<char> from(static_cast<std::size_t>(bytes) + 1, 1);
+  std::vector<char> to(from.size());
+  return seconds_of([&] {
+    MPI_Sendrecv(from.data(), bytes, MPI_BYTE, (g_rank + 1) % g_world, 0, to.data(), bytes,
+                 MPI_BYTE, (g_rank + g_world - 1) % g_world, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  });
+}
+
+Point measure(const RowStore& store, const RowStore& whole, std::size_t tokens, bool close) {
   std::mt19937_64 random(static_cast<std::uint64_t>(g_rank) * 1000 + tokens);
+  constexpr std::uint64_t kStride = 1201;  // of close rows: every column has some
+  const std::uint64_t row_count = store.source().row_count;
   Batch batch;
   batch.rows.resize(tokens * 24);
-  for (RowId& row : batch.rows) row = static_cast<RowId>(random() % store.source().row_count);
+  for (RowId& row : batch.rows) {
+    row = static_cast<RowId>(close ? random() % (row_count / kStride) * kStride
+                                   : random() % row_count);
+  }
   batch.views.resize(batch.rows.size());
   fetch(store, batch);
-  check_rows(store, plain, batch);
+  check_rows(store, whole, batch);
   const std::uint64_t before = exchange_stats(store).bytes_received;
-  Point point{tokens, 0, seconds_of([&] { fetch(store, batch); }), 0};
+  Point point{tokens, 0, seconds_of([&] { fetch(store, batch); }), 0, 0};
   point.received = static_cast<double>(exchange_stats(store).bytes_received - before) / kRounds;
-  const auto bytes = static_cast<std::size_t>(point.received) + 1;
-  std::vector<char> from(bytes, 1);
-  std::vector<char> to(bytes);
-  point.copy_seconds = seconds_of([&] { std::memcpy(to.data(), from.data(), bytes); });
+  const RowSizes sizes = store.source().layout.sizes();
+  std::vector<std::byte> packed(batch.rows.size() * sizes.total());
+  point.alone_seconds = seconds_of([&] {
+    fetch(whole, batch);
+    for (std::size_t i = 0; i < batch.views.size(); ++i) {
+      if (i + 8 < batch.views.size()) __builtin_prefetch(batch.views[i + 8].codes);
+      std::memcpy(packed.data() + i * sizes.total(), batch.views[i].codes, sizes.total());
+    }
+  });
+  point.transport_seconds = transport_seconds(static_cast<int>(point.received));
   return point;
 }
 
-void exchanges(const RowStore& store, const RowStore& plain) {
+void exchanges(const RowStore& store, const RowStore& whole, bool close) {
   std::vector<Point> points;
   for (const std::size_t tokens : {1, 8, 64, 512, 2048, 8192}) {
-    points.push_back(measure(store, plain, tokens));
+    points.push_back(measure(store, whole, tokens, close));
   }
   if (g_rank != 0) return;
-  const Point& small = points.front();
+  const Point& small = points[1];
   const Point& large = points.back();
   const double per_byte = (large.seconds - small.seconds) / (large.received - small.received);
   const double latency = small.seconds - small.received * per_byte;
-  std::printf("model: %.1f us + bytes / %.2f GB/s\n", latency * 1e6, 1e-9 / per_byte);
+  std::printf("%s rows; model: %.1f us + bytes / %.2f GB/s\n", close ? "close" : "spread",
+              latency * 1e6, 1e-9 / per_byte);
   for (const Point& point : points) {
     std::printf(
-        "%5zu tokens: %9.1f us, %10.0f bytes in, %5.2f GB/s; copying them %8.1f us (%3.0f %%); "
-        "model %9.1f us\n",
-        point.tokens, point.seconds * 1e6, point.received, point.received / point.seconds * 1e-9,
-        point.copy_seconds * 1e6, 100 * point.copy_seconds / point.seconds,
-        (latency + point.received * per_byte) * 1e6);
+        "%5zu tokens: %8.0f us (model %8.0f), %8.0f bytes in; whole table %8.0f us; "
+        "MPI alone %7.0f us\n",
+        point.tokens, point.seconds * 1e6, (latency + point.received * per_byte) * 1e6,
+        point.received, point.alone_seconds * 1e6, point.transport_seconds * 1e6);
   }
 }
 
@@ -172,16 +197,16 @@ int main(int argc, char** argv) {
   {
     EngineOptions options;
     options.load = Load::rows;
-    const Engine plain = value_of(Engine::open(argv[1], options));
     options.store.tier = Tier::ram;
+    const Engine whole = value_of(Engine::open(argv[1], options));
     const Engine engine =
         value_of(Engine::open(argv[1], options, sharded_stores(MPI_COMM_WORLD, {})));
-    if (g_rank == 0)
-      std::printf("%d ranks, strided, rows of %zu bytes\n", g_world,
-                  engine.memory()->output_bytes(0, OutputFormat::raw));
-    exchanges(engine.memory()->store(0), plain.memory()->store(0));
+    if (g_rank == 0) std::printf("%d ranks, strided, 264 bytes a row\n", g_world);
+    for (const bool close : {false, true}) {
+      exchanges(engine.memory()->store(0), whole.memory()->store(0), close);
+    }
     if (argc > 2 && g_rank == 0) {
-      for (const int world : {2, 3, 4, 5, 8, 16}) spread(plain, argv[2], world);
+      for (const int world : {2, 3, 4, 5, 8, 16}) spread(whole, argv[2], world);
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
