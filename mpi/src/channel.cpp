@@ -94,6 +94,11 @@ Channel::~Channel() {
   if (comm_ != MPI_COMM_NULL && !broken_ && !finalized()) MPI_Comm_free(&comm_);
 }
 
+Status Channel::usable() const {
+  if (!finalized()) return {};
+  return Error{Code::unavailable, 0, "MPI is finalised; it must outlive the engine"};
+}
+
 Status Channel::timed_out(const char* what) const {
   return Error{Code::unavailable, 0,
                "rank " + std::to_string(rank_) + " of " + std::to_string(world_) + ": " + what +

@@ -63,6 +63,9 @@ class Channel {
   int world() const { return world_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
+  // Code::unavailable once MPI is finalised, when every call of it would abort the process.
+  Status usable() const;
+
   // transfer.bytes() to or from a rank. Require that the transfer is not pending.
   Status send(int rank, int tag, Transfer& transfer);
   Status receive(int rank, int tag, Transfer& transfer);

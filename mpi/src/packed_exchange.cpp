@@ -63,8 +63,8 @@ PackedExchange::PackedExchange(OwnRows own) : own_(std::move(own)) {}
 
 PackedExchange::~PackedExchange() {
   const std::scoped_lock lock(mutex_);
-  Status status;
-  if (open_ != nullptr) status = send_round();
+  Status status = own_.channel->usable();
+  if (status && open_ != nullptr) status = send_round();
   if (!status || !failure_) return;
   // Nobody is left to tell: others find out by their own timeout.
   static_cast<void>(own_.channel->wait("others did not end their lookups", [&]() -> Result<bool> {
@@ -87,6 +87,7 @@ Result<std::shared_ptr<Part>> PackedExchange::begin(std::size_t table, std::span
                                                     Priority priority) {
   const std::scoped_lock lock(mutex_);
   if (!failure_) return failure_.error();
+  ENGRAM_TRY(fail(own_.channel->usable()));
   std::shared_ptr<Part> part;
   if (idle_parts_.empty()) {
     part = std::make_shared<Part>();
@@ -338,7 +339,7 @@ void PackedExchange::close_round(Round& round) {
 
 bool PackedExchange::ready(Part& part) {
   const std::scoped_lock lock(mutex_);
-  if (!failure_ || part.over) return true;
+  if (!failure_ || part.over || !own_.channel->usable()) return true;
   if (!part.sent) return false;
   return !fail(move_on()) || part.over;
 }
@@ -346,12 +347,16 @@ bool PackedExchange::ready(Part& part) {
 Status PackedExchange::finish(Part& part) {
   const std::scoped_lock lock(mutex_);
   if (!failure_) return failure_.error();
+  ENGRAM_TRY(fail(own_.channel->usable()));
   if (!part.sent) ENGRAM_TRY(fail(send_round()));
+  // Others first, then what is here already, while theirs is on its way.
+  ENGRAM_TRY(fail(move_on()));
+  const Status own = part.status ? own_.take_own(part) : Status();
   ENGRAM_TRY(fail(own_.channel->wait("another rank did not answer", [&]() -> Result<bool> {
     if (Status moved = move_on(); !moved) return std::move(moved).error();
     return part.over;
   })));
-  if (part.status) part.status = own_.take_own(part);
+  if (part.status) part.status = own;
   return part.status;
 }
 

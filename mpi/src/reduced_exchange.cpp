@@ -42,6 +42,7 @@ Result<std::shared_ptr<Part>> ReducedExchange::begin(std::size_t table, std::spa
 Status ReducedExchange::finish(Part& part) {
   const std::scoped_lock lock(mutex_);
   if (!failure_) return failure_.error();
+  if (Status status = own_.channel->usable(); !status) return failure_ = status;
   if (Status status = check_same_batch(part); !status) return failure_ = status;
   if (Status status = combine(part); !status) return failure_ = status;
   part.over = true;

@@ -47,10 +47,6 @@ struct OwnRows {
 
 // One stored row: codes, scales, biases.
 inline void pack_row(const RowSizes& sizes, const RowView& view, std::byte* out) {
-  if (view.scales == view.codes + sizes.codes && sizes.biases == 0) {  // in memory they lie so
-    std::memcpy(out, view.codes, sizes.codes + sizes.scales);
-    return;
-  }
   std::memcpy(out, view.codes, sizes.codes);
   if (sizes.scales != 0) std::memcpy(out + sizes.codes, view.scales, sizes.scales);
   if (sizes.biases != 0) std::memcpy(out + sizes.codes + sizes.scales, view.biases, sizes.biases);

@@ -73,6 +73,12 @@ Rounding rounding_by_name(const std::string& name);
 // The C++ form of a libengram.ModelOptions.
 EngineOptions engine_options(const nb::object& options);
 
+// How a model's stores are opened where its tables are cut over the ranks of `comm`, a communicator
+// of mpi4py or "world"; empty for None. The options are a libengram.ModelOptions.
+OpenStores ranks_of(nb::handle comm, const nb::object& options);
+bool has_mpi();
+Partition partition_by_name(const std::string& name, const char* argument);
+
 // A str or os.PathLike.
 std::string path_of(nb::handle path);
 

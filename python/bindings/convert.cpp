@@ -59,15 +59,11 @@ void add_writers(nb::module_& module) {
       "shard",
       [](nb::handle source, nb::handle destination, std::int64_t world, const std::string& by,
          int threads, bool tables_only, nb::object progress) {
-        constexpr Named<Partition> partitions[] = {{"rows", Partition::rows},
-                                                   {"heads", Partition::heads},
-                                                   {"strided", Partition::strided},
-                                                   {"layer-order", Partition::layer_order}};
         const Checkpoint from = open_checkpoint(source);
         const std::string to = path_of(destination);
         ShardOptions options;
         options.world = world;
-        options.by = by_name(by, "by", partitions);
+        options.by = partition_by_name(by, "by");
         options.threads = threads;
         options.tables_only = tables_only;
         check(with_progress(std::move(progress), [&](Progress call) {

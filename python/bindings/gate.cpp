@@ -1,7 +1,6 @@
 // Gate: rows to residual, without a session.
 #include "engram/gate.hpp"
 
-
 #include <bit>
 #include <optional>
 #include <vector>

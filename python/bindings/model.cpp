@@ -1,7 +1,6 @@
 // Model and Ticket: open, look up by keys or row ids, prefetch, statistics.
 #include <nanobind/stl/vector.h>
 
-
 #include "engram/row_store.hpp"
 
 #include "arrays.hpp"
@@ -73,14 +72,16 @@ struct PendingLookup {
   std::atomic<bool> in_use{false};
 };
 
-Model open(nb::handle path, nb::object options, nb::object progress, const nb::kwargs& changes) {
+Model open(nb::handle path, nb::object options, nb::object progress, nb::object comm,
+           const nb::kwargs& changes) {
   const nb::object merged =
       nb::module_::import_("libengram._options").attr("merge")(options, changes);
   EngineOptions with = engine_options(merged);
   ProgressCall call(std::move(progress));
   with.store.progress = call.progress();
   const std::string directory = path_of(path);
-  auto engine = without_gil([&] { return Engine::open(directory, with); });
+  const OpenStores open_stores = ranks_of(comm, merged);
+  auto engine = without_gil([&] { return Engine::open(directory, with, open_stores); });
   call.rethrow();
   return Model(std::make_shared<OpenModel>(value_of(std::move(engine))));
 }
@@ -289,10 +290,14 @@ void add_model(nb::module_& module) {
                           "keep its tables until they are gone.");
   model
       .def_static("open", &open, nb::arg("path"), nb::arg("options") = nb::none(), nb::kw_only(),
-                  nb::arg("progress") = nb::none(), nb::arg("changes"),
+                  nb::arg("progress") = nb::none(), nb::arg("comm") = nb::none(),
+                  nb::arg("changes"),
                   "Opens a model directory or GGUF file. Everything is checked before anything is "
                   "served.\n\noptions: ModelOptions, or its fields as keywords, or both.\n"
-                  "progress: callable(done, total) in bytes, while tables are loaded.")
+                  "progress: callable(done, total) in bytes, while tables are loaded.\n"
+                  "comm: a communicator of mpi4py, or \"world\": the tables are cut over its ranks "
+                  "(a build with MPI). Lookups are then collective: every rank makes the same "
+                  "sequence of them.")
       .def("close", &Model::close)
       .def_prop_ro("closed", &Model::closed)
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })

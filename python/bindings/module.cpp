@@ -5,6 +5,7 @@
 
 NB_MODULE(_core, module) {
   module.attr("__version__") = ENGRAM_VERSION;
+  module.attr("has_mpi") = engram::python::has_mpi();
   engram::python::add_token_map(module);
   engram::python::add_hashing(module);
   engram::python::add_gate(module);

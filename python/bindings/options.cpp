@@ -66,6 +66,14 @@ void read_store(const nb::object& options, StoreOptions& store) {
 
 }  // namespace
 
+Partition partition_by_name(const std::string& name, const char* argument) {
+  constexpr Named<Partition> names[] = {{"rows", Partition::rows},
+                                        {"heads", Partition::heads},
+                                        {"strided", Partition::strided},
+                                        {"layer-order", Partition::layer_order}};
+  return by_name(name, argument, names);
+}
+
 EngineOptions engine_options(const nb::object& options) {
   constexpr Named<Load> loads[] = {
       {"gates", Load::gates}, {"rows", Load::rows}, {"addresses", Load::addresses}};

@@ -33,6 +33,20 @@ auto take(Step step) {
   };
 }
 
+std::unique_ptr<Timeline> copy(Timeline& self) {
+  const InUse held(self.in_use, kWhat);
+  return std::make_unique<Timeline>(self);
+}
+
+// position or length.
+template <typename Count>
+auto counted(Count count) {
+  return [count](Timeline& self) {
+    const InUse held(self.in_use, kWhat);
+    return (self.session.*count)();
+  };
+}
+
 nb::object keys(Timeline& self, std::int64_t layer) {
   const InUse held(self.in_use, kWhat);
   const auto values = value_of(self.session.keys(layer));
@@ -117,21 +131,10 @@ void add_session(nb::module_& module) {
       "One sequence of tokens: the current chunk, and the look-back before it. Any chunking, "
       "rollback or fork gives exactly what one whole prefill gives. One thread at a time.");
   add_steps(session);
-  session
-      .def(
-          "copy",
-          [](Timeline& self) {
-            const InUse held(self.in_use, kWhat);
-            return std::make_unique<Timeline>(self);
-          },
-          "A fork, or a snapshot to return to.")
-      .def("__copy__", [](Timeline& self) { return std::make_unique<Timeline>(self); })
-      .def_prop_ro(
-          "position", [](const Timeline& self) { return self.session.position(); },
-          "Committed tokens so far.")
-      .def(
-          "__len__", [](const Timeline& self) { return self.session.length(); },
-          "Tokens of the current chunk.")
+  session.def("copy", &copy, "A fork, or a snapshot to return to.")
+      .def("__copy__", &copy)
+      .def_prop_ro("position", counted(&Session::position), "Committed tokens so far.")
+      .def("__len__", counted(&Session::length), "Tokens of the current chunk.")
       .def("keys", &keys, nb::arg("layer"), "uint64 [length, orders] of the current chunk.")
       .def("rows", &rows, nb::arg("layer"),
            "int64 [length, columns]: row ids of the current chunk in the whole table.")

@@ -58,6 +58,13 @@ class ModelOptions:
     resident_scales: bool = True
     """Tier direct: keep scales that lie in tensors of their own in memory."""
 
+    partition: str = "strided"
+    """With comm: who holds which rows: rows, heads, strided or layer-order."""
+    exchange: str = "packed"
+    """With comm: packed (ids out, rows back) or reduced (one all-reduce of a common batch)."""
+    rank_timeout: float = 30.0
+    """With comm: seconds to wait for another rank."""
+
     @property
     def cache_bytes(self) -> int:
         return _bytes_of(self.cache)
