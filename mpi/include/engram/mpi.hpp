@@ -7,8 +7,9 @@
 // Lookups are collective: all ranks make the same sequence of begins and finishes (so of lookups,
 // prefetches and waits), each with rows of its own; a rank that needs none looks up none, and a
 // cache of n-grams changes nothing about it. Lookups of several tables that begin after each other
-// in table order, as Session::prefetch does, share one exchange. Ranks answer each other inside
-// these calls only; there are no hidden threads.
+// in table order, as Session::prefetch does, share one exchange, which leaves with the last table
+// or with the first finish: until then Ticket::ready is false. Ranks answer each other inside these
+// calls only; there are no hidden threads.
 //
 // Failure: where a rank dies, hangs, or falls out of step, every other rank's lookup fails with
 // Code::unavailable within `timeout` of waiting, and all later ones at once. A row that its owner
