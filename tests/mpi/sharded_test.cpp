@@ -249,7 +249,7 @@ TEST_F(Sharded, AnOwnersErrorReachesWhoAsked) {
 
 TEST_F(Sharded, ARankThatStaysAwayIsAnErrorInTime) {
   if (world() == 1) return;
-  const ShardedOptions options{Partition::strided, Exchange::packed, 700ms};
+  const ShardedOptions options{Partition::strided, Exchange::packed, 2000ms};
   const auto engine = open_sharded(model_, Tier::ram, options);
   ASSERT_TRUE(engine);
   expect_equal_rows(*engine, 0, {1, 2, 3});
@@ -258,8 +258,8 @@ TEST_F(Sharded, ARankThatStaysAwayIsAnErrorInTime) {
       const auto begin = std::chrono::steady_clock::now();
       Status status;
       test::raw_rows(*engine, 0, {4, 5, 6, 900, 1901, 5000}, status);
-      expect_failure(status, Code::unavailable, i == 0 ? "within 700 ms" : "within");
-      EXPECT_LT(std::chrono::steady_clock::now() - begin, i == 0 ? 10s : 1s);
+      expect_failure(status, Code::unavailable, i == 0 ? "within 2000 ms" : "within");
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, i == 0 ? 20s : 2s);
     }
   }
   MPI_Barrier(MPI_COMM_WORLD);

@@ -63,13 +63,13 @@ int main(int argc, char** argv) {
   const auto engine = Engine::open(
       model, test::rows_of(Tier::ram),
       sharded_stores(MPI_COMM_WORLD,
-                     {Partition::strided, Exchange::packed, std::chrono::milliseconds(1500)}));
+                     {Partition::strided, Exchange::packed, std::chrono::milliseconds(4000)}));
   if (!reference || !engine) return 1;
   const auto begin = std::chrono::steady_clock::now();
   const Outcome outcome = look_up(*engine, *reference, test::rank() == victim, stop);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin);
   std::printf("rank %d: %d right, %d wrong, %d errors, %s\n", test::rank(), outcome.right,
-              outcome.wrong, outcome.errors, seconds.count() < 15 ? "in time" : "late");
+              outcome.wrong, outcome.errors, seconds.count() < 30 ? "in time" : "late");
   std::fflush(stdout);
   if (stop) kill(pid, SIGKILL);
   if (test::rank() == 0) std::filesystem::remove_all(folder.path());
