@@ -82,12 +82,7 @@ def test_gate_equals_session(model, hidden):
 
 def test_gate_of_given_weights(directory, model, hidden):
     """The file's own wkv, as the FP8 bytes and widened to binary32."""
-    files = reference.Model.__new__(reference.Model)
-    import json
-
-    files.directory = directory
-    index = json.loads((directory / "model.safetensors.index.json").read_text())
-    files.weight_map = index["weight_map"]
+    files = reference.Files(directory)
     name = "layers.1.engram."
     shape = files.tensor(name + "wkv.weight")[1]
     codes = files.bytes_of(name + "wkv.weight")[0].reshape(shape)

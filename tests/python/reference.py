@@ -55,11 +55,47 @@ def is_prime(n):
     return True
 
 
-class Model:
-    """A model directory, read with json and struct."""
+class Files:
+    """The tensors of a model directory, read with json and struct."""
 
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
+        index = json.loads((self.directory / "model.safetensors.index.json").read_text())
+        self.weight_map = index["weight_map"]
+
+    def tensor(self, name):
+        """(dtype, shape, file path, offset) of a tensor."""
+        path = self.directory / self.weight_map[name]
+        with open(path, "rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            info = json.loads(file.read(size))[name]
+        return info["dtype"], info["shape"], path, 8 + size + info["data_offsets"][0]
+
+    def bytes_of(self, name, row=None):
+        dtype, shape, path, offset = self.tensor(name)
+        row_bytes = shape[1] * (2 if dtype == "BF16" else 1)
+        with open(path, "rb") as file:
+            file.seek(offset + (row or 0) * row_bytes)
+            data = file.read(row_bytes * (shape[0] if row is None else 1))
+        return np.frombuffer(data, dtype=np.uint8), dtype, shape
+
+    def row(self, layer, row):
+        """One decoded row as float32."""
+        codes, dtype, _ = self.bytes_of(f"layers.{layer}.engram.embed.weight", row)
+        if dtype == "BF16":
+            return bfloat16_values(codes)
+        scales, _, _ = self.bytes_of(f"layers.{layer}.engram.embed.scale", row)
+        return (e4m3(codes) * np.repeat(e8m0(scales), 32)).astype(np.float32)
+
+    def lookup(self, layer, rows):
+        return np.array([[self.row(layer, r) for r in token] for token in rows])
+
+
+class Model(Files):
+    """A model directory: its tensors, and what follows from its config and tokenizer."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
         config = json.loads((self.directory / "config.json").read_text())
         config = config.get("text_config", config)
         self.layers = config["engram_layer_ids"]
@@ -72,8 +108,6 @@ class Model:
         self.map = token_map(self.directory / "tokenizer.json")
         self.pad = int(self.map[config["engram_pad_token_id"]])
         self._constants(config["engram_vocab_size"], config["engram_compressed_vocab_size"])
-        index = json.loads((self.directory / "model.safetensors.index.json").read_text())
-        self.weight_map = index["weight_map"]
 
     def _constants(self, first, compressed_size):
         bound = max(1, ((2**63 - 1) // compressed_size) // 2)
@@ -91,22 +125,6 @@ class Model:
                 primes.append(candidate)
             self.primes[layer] = primes
             self.offsets[layer] = [sum(primes[:i]) for i in range(len(primes))]
-
-    def tensor(self, name):
-        """(dtype, shape, file path, offset) of a tensor."""
-        path = self.directory / self.weight_map[name]
-        with open(path, "rb") as file:
-            (size,) = struct.unpack("<Q", file.read(8))
-            info = json.loads(file.read(size))[name]
-        return info["dtype"], info["shape"], path, 8 + size + info["data_offsets"][0]
-
-    def bytes_of(self, name, row=None):
-        dtype, shape, path, offset = self.tensor(name)
-        row_bytes = shape[1] * (2 if dtype == "BF16" else 1)
-        with open(path, "rb") as file:
-            file.seek(offset + (row or 0) * row_bytes)
-            data = file.read(row_bytes * (shape[0] if row is None else 1))
-        return np.frombuffer(data, dtype=np.uint8), dtype, shape
 
     def hash(self, tokens, mask=None):
         """compressed [tokens], keys and rows by layer, in Python integers."""
@@ -134,17 +152,6 @@ class Model:
                 keys[layer].append(key_row)
                 rows[layer].append(row)
         return ids, keys, rows
-
-    def row(self, layer, row):
-        """One decoded row as float32."""
-        codes, dtype, _ = self.bytes_of(f"layers.{layer}.engram.embed.weight", row)
-        if dtype == "BF16":
-            return bfloat16_values(codes)
-        scales, _, _ = self.bytes_of(f"layers.{layer}.engram.embed.scale", row)
-        return (e4m3(codes) * np.repeat(e8m0(scales), 32)).astype(np.float32)
-
-    def lookup(self, layer, rows):
-        return np.array([[self.row(layer, r) for r in token] for token in rows])
 
     def apply(self, layer, embedding, hidden, mask=None, rounded=True):
         """The gate in binary64; kv and the stream rounded to bfloat16 where `rounded`."""
