@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary.hpp"
 
 namespace engram::test {
@@ -15,7 +16,7 @@ namespace engram::test {
 // The vector with this id; lives as long as the program.
 inline JsonElement golden(std::string_view id) {
   static const auto document =
-      JsonDocument::parse(read_file(ENGRAM_TEST_DIR "/golden/golden.json"), "golden");
+      JsonDocument::parse(read_file(test_data("golden/golden.json")), "golden");
   EXPECT_TRUE(document) << document.error().message;
   for (const JsonElement vector :
        JsonArray(document->root()["vectors"].get_array().value_unsafe())) {
