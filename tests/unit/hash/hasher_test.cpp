@@ -206,7 +206,7 @@ TEST(Hasher, ReproducesTheVectorsOfOtherPorts) {
 
 // Real token ids through the real vocabulary: a digest over all rows, and the first and last.
 TEST(Hasher, ReproducesTheRowsOfRealTokens) {
-  const std::string path = shared_data("data/v41-stand-in-tokenizer.json");
+  const std::string path = test::shared_data("data/v41-stand-in-tokenizer.json");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no real tokenizer at " << path;
   const auto map = TokenMap::from_tokenizer_file(path);
   ASSERT_TRUE(is_ok(map));

@@ -173,7 +173,7 @@ TEST(TokenMap, TellsMapsOfEqualSizeApart) {
 }
 
 TEST(TokenMap, GivesThePublishedDigestForTheRealVocabulary) {
-  const std::string path = shared_data("data/v41-stand-in-tokenizer.json");
+  const std::string path = test::shared_data("data/v41-stand-in-tokenizer.json");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no real tokenizer at " << path;
   const JsonElement expect = test::at(test::golden("token-map-sha256"), {"expect"});
   const auto map = TokenMap::from_tokenizer_file(path);
