@@ -103,6 +103,9 @@ void add_spec(nb::module_& module) {
       .def_prop_ro(
           "columns", [](const HashSpec& spec) { return spec.config().columns(); },
           "Rows per token and layer.")
+      .def_prop_ro(
+          "pad", [](const HashSpec& spec) { return spec.config().pad; },
+          "The compressed id that stands for positions before the sequence and dead ones.")
       .def("multipliers", constants(&LayerHash::multipliers), nb::arg("layer"),
            "uint64 [max_order], by distance; odd.")
       .def("primes", constants(&LayerHash::primes), nb::arg("layer"),

@@ -28,6 +28,7 @@ def test_released_constants():
     assert spec.row_count(14) == 384_016_682
     assert spec.primes(1)[0] == 16_000_057
     assert (spec.orders, spec.heads, spec.columns, spec.layer_ids) == (3, 8, 24, [1, 14])
+    assert spec.pad == 2
     offsets = np.concatenate([[0], np.cumsum(spec.primes(14))[:-1]]).astype(np.uint64)
     np.testing.assert_array_equal(spec.offsets(14), offsets)
     with pytest.raises(libengram.NotFoundError, match="layers that do: 1, 14"):
